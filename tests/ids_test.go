@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func dynamoForIDs(t *testing.T, now func() time.Time, random *rand.Rand) func() 
 func TestIDsAreUnique(t *testing.T) {
 	t.Parallel()
 	for seed := range suite.AtDepth(uint64(1), 2) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			idsim.Run(t, idsim.Config{Seed: seed, Processes: suite.AtDepth(200, 1000), Lasts: 35 * time.Second,
 				Open: sharedByIDs(onMemory)})

@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/suite/idtable"
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// MachineIDs proves that machine IDs can be leased from a store, by [IDTable]. newStore returns an empty store with the
-// given clock, and closes it with the test.
+// MachineIDs proves that machine IDs can be leased from a store, by the oracle of package idtable. newStore returns an
+// empty store with the given clock, and closes it with the test.
 func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	on := func(name string, seeds uint64, test func(s *idSpace, seed uint64)) {
 		t.Run(name, func(t *testing.T) {
@@ -25,8 +25,8 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 				clock := NewClock()
 				s := newIDSpace(t, newStore(t, clock.Now), clock)
 				test(s, seed)
-				if s.table.Report(t); t.Failed() {
-					t.Fatalf("seed %d", seed)
+				if err := s.table.Err(); err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}
 		})
@@ -44,13 +44,14 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 		c.ServiceID, c.BitTs, c.BitSeq, c.BitID, c.LeaseDuration = name, bitTs, bitSeq, 63-bitTs-bitSeq, second
 		return c
 	}
+	type services = []machineid.ServiceConfig
 	one, large := of("default", 50, 8), of("large", 50, 9) // 16 and 8 machine IDs
-	on("programs", 5, func(s *idSpace, seed uint64) { s.program(seed, s.serve(one, large)) })
+	on("programs", 5, func(s *idSpace, seed uint64) { s.program(seed, services{one, large}) })
 	on("programs while widths change", 3, func(s *idSpace, seed uint64) {
-		s.program(seed, s.serve(one, large), s.serve(of("default", 50, 6), large))
+		s.program(seed, services{one, large}, services{of("default", 50, 6), large})
 	})
 	on("programs of every size", 2, func(s *idSpace, seed uint64) { // of 512 units in four pages
-		s.program(seed, s.serve(of("1", 45, 8), of("4", 45, 10), of("32", 45, 13), of("128", 45, 15)))
+		s.program(seed, services{of("1", 45, 8), of("4", 45, 10), of("32", 45, 13), of("128", 45, 15)})
 	})
 	t.Run("what comes late has no effect", func(t *testing.T) { lateRequests(t, newStore, LateMachineIDs) })
 }
@@ -61,11 +62,11 @@ type idSpace struct {
 	docstore.Store
 
 	clock *Clock
-	table *IDTable
+	table *idtable.Table
 }
 
 func newIDSpace(t *testing.T, store docstore.Store, clock *Clock) *idSpace {
-	return &idSpace{t, store, clock, NewIDTable(clock.Now)}
+	return &idSpace{t, store, clock, idtable.New(clock.Now)}
 }
 
 // server is another process with the services.
@@ -79,7 +80,7 @@ func (s *idSpace) server(services ...machineid.ServiceConfig) *machineid.Service
 }
 
 // serve is [idSpace.server] where the table knows all that happens, so that what it grants and refuses is judged.
-func (s *idSpace) serve(services ...machineid.ServiceConfig) *IDHolder {
+func (s *idSpace) serve(services ...machineid.ServiceConfig) *idtable.Holder {
 	s.Helper()
 	return s.table.Holder("the caller", s.server(services...), services...)
 }
@@ -168,26 +169,26 @@ func releases(s *idSpace, _ uint64) {
 // program runs a random program of leases of all sizes, releases, holders that die, and a clock that is set back at
 // times. Each step asks one of the servers, which may differ in the widths of a service. Once in a while all that is
 // left is used up, and who asks then asks again at the time that it is told.
-func (s *idSpace) program(seed uint64, servers ...*IDHolder) {
-	r := rand.New(rand.NewPCG(seed, 0))
+func (s *idSpace) program(seed uint64, servers ...[]machineid.ServiceConfig) {
 	var (
-		names []string
-		held  []kazahana.Lease
+		r       = rand.New(rand.NewPCG(seed, 0))
+		holders []*idtable.Holder
+		held    []kazahana.Lease
 	)
-	for name := range servers[0].judged {
-		names = append(names, name)
+	for _, services := range servers {
+		holders = append(holders, s.serve(services...))
 	}
-	slices.Sort(names)
-	ask := func(from *IDHolder, name string, most int) error {
-		l := from.judged[name].Layout
-		n := min(int64(1+r.IntN(most)), l.MaxMachineID()+1)
-		got, err := from.Acquire(s.Context(), kazahana.AcquireOptions{ServiceID: name, ThroughputPerMs: n * l.Throughput()})
+	ask := func(from *idtable.Holder, c machineid.ServiceConfig, most int) error {
+		n := min(int64(1+r.IntN(most)), c.MaxMachineID()+1)
+		got, err := from.Acquire(s.Context(), kazahana.AcquireOptions{ServiceID: c.ServiceID,
+			ThroughputPerMs: n * c.Throughput()})
 		held = append(held, got.Leases...)
 		return err
 	}
 	s.clock.Advance(time.Hour) // it is set back at times, and must not come before the epoch
 	for range 150 {
-		from, name := servers[r.IntN(len(servers))], names[r.IntN(len(names))]
+		i := r.IntN(len(servers))
+		from, service := holders[i], servers[i][r.IntN(len(servers[i]))]
 		switch n := r.IntN(16); {
 		case n < 4:
 			s.clock.Advance(time.Duration(r.IntN(400)-100) * time.Millisecond) // also back
@@ -202,20 +203,20 @@ func (s *idSpace) program(seed uint64, servers ...*IDHolder) {
 		case n == 8:
 			var err error
 			for err == nil {
-				err = ask(from, name, 32)
+				err = ask(from, service, 32)
 			}
 			if full, ok := errors.AsType[*kazahana.ExhaustedError](err); ok {
 				s.clock.Advance(full.RetryAfter)
 			}
-			_ = ask(from, name, 1) // the table knows whether there must be one
+			_ = ask(from, service, 1) // the table knows whether there must be one
 		default:
-			_ = ask(from, name, 3)
+			_ = ask(from, service, 3)
 		}
 	}
 }
 
 // atOnce lets callers ask at the same moment, and leaves a lease of each.
-func (s *idSpace) atOnce(service machineid.ServiceConfig, callers ...*IDHolder) {
+func (s *idSpace) atOnce(service machineid.ServiceConfig, callers ...*idtable.Holder) {
 	var done sync.WaitGroup
 	start := make(chan struct{})
 	for _, h := range callers {
@@ -233,7 +234,7 @@ func (s *idSpace) atOnce(service machineid.ServiceConfig, callers ...*IDHolder) 
 func sameMoment(s *idSpace, _ uint64) {
 	c := machineid.DefaultService()
 	server := s.server(c)
-	callers := make([]*IDHolder, 50)
+	callers := make([]*idtable.Holder, 50)
 	for i := range callers {
 		callers[i] = s.table.Holder(fmt.Sprint("caller ", i), server, c)
 	}
@@ -281,7 +282,7 @@ func deletedPages(s *idSpace, _ uint64) {
 	s.clock.Advance(time.Second)
 	for _, e := range s.documents()[1:4:4] {
 		s.change(docstore.Write{Key: e.Key, Delete: true})
-		for _, h := range []*IDHolder{old, s.table.Holder("a process that does not", s.server(c))} {
+		for _, h := range []*idtable.Holder{old, s.table.Holder("a process that does not", s.server(c))} {
 			for range 3 {
 				s.lease(h, 50)
 			}
@@ -371,5 +372,7 @@ func ambiguousMachineIDs(t *testing.T, store docstore.Store, faults Faults, cloc
 	}
 	clock.Advance(time.Millisecond)
 	s.wantLeased(lost)
-	s.table.Report(t)
+	if err := s.table.Err(); err != nil {
+		t.Error(err)
+	}
 }

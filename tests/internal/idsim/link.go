@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/internal/suite/idtable"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
@@ -19,7 +19,7 @@ var errNetwork = errors.New("the network lost the request or its response")
 type link struct {
 	*world
 
-	to    *suite.IDHolder
+	to    *idtable.Holder
 	near  bool          // no time on the way: things happen at the same instant
 	fresh chan struct{} // leases came
 

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/internal/suite/idtable"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
@@ -22,7 +22,7 @@ type process struct {
 	role   role
 	// Of this life.
 	dies   time.Time
-	holder *suite.IDHolder
+	holder *idtable.Holder
 	link   *link
 	g      *kazahana.Generator
 }
@@ -218,7 +218,7 @@ func (p *process) end() {
 	defer cancel()
 	_ = p.g.Close(ctx) // what is not released expires
 	st := p.g.Stats()
-	p.tally.Add(waits, int(st.SequenceWaits)) //nolint:gosec // few
+	p.tally.Add(waits, int(st.SequenceWaits))
 	if p.random.IntN(3) > 0 {
 		_ = sleep(p.ctx, exponential(p.random, 3*time.Second))
 	}

@@ -14,7 +14,7 @@
 // The processes make IDs where it hurts: in about each millisecond around the beginning and the end of each of their
 // leases, before a shutdown, and in bursts that use up sequences.
 //
-// What must be true is the oracle's to say, [suite.IDTable]: no two IDs that are made under leases are equal. IDs with
+// The oracle of package idtable says what must be true: no two IDs that are made under leases are equal. IDs with
 // the fallback bit are unique by likelihood only.
 //
 // A seed draws what happens: lives, clocks, cuts, losses, who asks for how much and when. Two packages draw for
@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/internal/suite/idtable"
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
@@ -91,7 +92,7 @@ type world struct {
 
 	layout  kazahana.Layout
 	servers []kazahana.LeaseProvider
-	table   *suite.IDTable
+	table   *idtable.Table
 	tally   chaos.Tally
 	ctx     context.Context //nolint:containedctx // ends with the run, which is what a world is
 	all     sync.WaitGroup
@@ -106,7 +107,9 @@ func Run(t *testing.T, c Config) {
 		w.run(t)
 	})
 	t.Logf("seed %d\n%v", c.Seed, &w.tally)
-	w.table.Report(t)
+	if err := w.table.Err(); err != nil {
+		t.Error(err)
+	}
 	for what, each := range reached {
 		want := max(1, c.Processes*int(c.Lasts/time.Second)/each)
 		if got := w.tally.Of(what); got < want {
@@ -119,8 +122,8 @@ func (w *world) run(t *testing.T) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(w.Seed, 0))
 	store := NewClock(random, 0)
-	w.table = suite.NewIDTable(store.Wall)
-	w.layout.BitID = bits.Len(uint(w.Processes)) + 1 //nolint:gosec // about as many machine IDs as processes, which need more
+	w.table = idtable.New(store.Wall)
+	w.layout.BitID = bits.Len(uint(w.Processes)) + 1 // about as many machine IDs as processes: they need more
 	w.layout.BitTs = 63 - w.layout.BitID - w.layout.BitSeq
 	one := machineid.ServiceConfig{ServiceID: narrow, Layout: w.layout, LeaseDuration: duration.Milliseconds()}
 	two := one

@@ -1,4 +1,11 @@
-package suite
+// Package idtable is the oracle of machine IDs: a table of who may stamp which timestamps of which numbers, by what was
+// granted and what was given back. It shares no code with repo/machineid.
+//
+// It remembers no IDs. No two that are made under leases are equal if three things hold, and each is judged when it
+// happens: a lease begins after all timestamps that the lease before may stamp, for each of its numbers; each ID has a
+// number and a timestamp of a lease of its maker; and the IDs of a maker rise. So a fault is found in whatever
+// millisecond it happens, whether or not another maker has used that millisecond.
+package idtable
 
 import (
 	"cmp"
@@ -7,62 +14,56 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 )
 
-// IDTable is the oracle of machine IDs: who may stamp which timestamps of which numbers, by what was granted and what
-// was given back. It shares no code with repo/machineid.
-//
-// It remembers no IDs. No two that are made under leases are equal if three things hold, and each is judged when it
-// happens: a lease begins after all timestamps that the lease before may stamp, for each of its numbers; each ID has a
-// number and a timestamp of a lease of its maker; and the IDs of a maker rise. So a fault is found in whatever
-// millisecond it happens, whether or not another maker has used that millisecond.
-type IDTable struct {
+// Table is the table of one space.
+type Table struct {
 	now func() time.Time // the clock of the store
 
 	mu     sync.Mutex
-	latest map[int64]*idTerm // the latest lease of each unit
+	latest map[int64]*term // the latest lease of each unit
 	faults int
 	told   []string // the first faults
 }
 
-// idUnit is how many bits the numbers of a unit have: no lease of the tests has fewer.
-const idUnit = 6
+// unitBits is how many bits the numbers of a unit have: no lease of the tests has fewer.
+const unitBits = 6
 
-// idTerm is a lease, as the table knows it.
-type idTerm struct {
+// term is a lease, as the table knows it.
+type term struct {
 	kazahana.Lease
 	last  int64 // the latest timestamp that was stamped
 	until int64 // the first timestamp that its holder does not stamp, as it has promised
 	ends  int64 // the same, as the store knows it
 }
 
-// NewIDTable returns the table of a space.
-func NewIDTable(now func() time.Time) *IDTable {
-	return &IDTable{now: now, latest: map[int64]*idTerm{}}
+// New returns the table of a space.
+func New(now func() time.Time) *Table {
+	return &Table{now: now, latest: map[int64]*term{}}
 }
 
-// IDHolder is one who leases machine IDs from a provider: a [kazahana.LeaseProvider] in front of that one, which tells
+// Holder is one who leases machine IDs from a provider: a [kazahana.LeaseProvider] in front of that one, which tells
 // the table what is granted, whether or not the grant arrives, and what is given back.
-type IDHolder struct {
-	table  *IDTable
+type Holder struct {
+	table  *Table
 	name   string
 	to     kazahana.LeaseProvider
 	judged map[string]machineid.ServiceConfig
-	terms  []*idTerm
+	terms  []*term
 	last   kazahana.ID
 }
 
-var _ kazahana.LeaseProvider = (*IDHolder)(nil)
+var _ kazahana.LeaseProvider = (*Holder)(nil)
 
 // Holder returns a holder. If services are named, then it has the space for itself: all that is free must be granted.
-func (t *IDTable) Holder(name string, to kazahana.LeaseProvider, services ...machineid.ServiceConfig) *IDHolder {
-	h := &IDHolder{table: t, name: name, to: to, judged: map[string]machineid.ServiceConfig{}, last: -1}
+func (t *Table) Holder(name string, to kazahana.LeaseProvider, services ...machineid.ServiceConfig) *Holder {
+	h := &Holder{table: t, name: name, to: to, judged: map[string]machineid.ServiceConfig{}, last: -1}
 	for _, s := range services {
 		h.judged[s.ServiceID] = s
 	}
@@ -70,39 +71,36 @@ func (t *IDTable) Holder(name string, to kazahana.LeaseProvider, services ...mac
 }
 
 // Faultf notes a fault.
-func (t *IDTable) Faultf(format string, args ...any) {
+func (t *Table) Faultf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.faultf(format, args...)
 }
 
-func (t *IDTable) faultf(format string, args ...any) {
+func (t *Table) faultf(format string, args ...any) {
 	const most = 8
 	if t.faults++; len(t.told) < most {
 		t.told = append(t.told, fmt.Sprintf(format, args...))
 	}
 }
 
-// Report fails the test if there was a fault.
-func (t *IDTable) Report(test *testing.T) {
-	test.Helper()
+// Err is what is wrong: the first faults, and how many there were.
+func (t *Table) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, what := range t.told {
-		test.Error(what)
+	if t.faults == 0 {
+		return nil
 	}
-	if t.faults > len(t.told) {
-		test.Errorf("%d faults in all", t.faults)
-	}
+	return fmt.Errorf("%d faults of machine IDs and IDs:\n%s", t.faults, strings.Join(t.told, "\n"))
 }
 
 // unitsOf are the units of a machine ID, from the first to before the last.
 func unitsOf(id int64, l kazahana.Layout) (from, to int64) {
-	return id << (l.BitSeq - idUnit), (id + 1) << (l.BitSeq - idUnit)
+	return id << (l.BitSeq - unitBits), (id + 1) << (l.BitSeq - unitBits)
 }
 
 // free is how many machine IDs of a layout the store can lease at a time.
-func (t *IDTable) free(l kazahana.Layout, now int64) (n int) {
+func (t *Table) free(l kazahana.Layout, now int64) (n int) {
 	for id := range l.MaxMachineID() + 1 {
 		unit, to := unitsOf(id, l)
 		for unit < to && (t.latest[unit] == nil || t.latest[unit].ends <= now) {
@@ -116,7 +114,7 @@ func (t *IDTable) free(l kazahana.Layout, now int64) (n int) {
 }
 
 // Acquire implements [kazahana.LeaseProvider].
-func (h *IDHolder) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
+func (h *Holder) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
 	r, err := h.to.Acquire(ctx, o)
 	t := h.table
 	t.mu.Lock()
@@ -124,8 +122,11 @@ func (h *IDHolder) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kaza
 	if s, ok := h.judged[cmp.Or(o.ServiceID, machineid.DefaultServiceID)]; ok {
 		h.judge(s, o, r.Leases, err)
 	}
+	if err != nil {
+		return r, err
+	}
 	for _, l := range r.Leases {
-		m := &idTerm{Lease: l, last: math.MinInt64, until: l.Expired, ends: l.Expired}
+		m := &term{Lease: l, last: math.MinInt64, until: l.Expired, ends: l.Expired}
 		for unit, to := unitsOf(l.ID, l.Layout); unit < to; unit++ {
 			if before := t.latest[unit]; before != nil && l.Created < before.until {
 				t.faultf("%s got %s of %d bits, and %s of %d bits may be used until %d", h.name, l, l.BitSeq, before,
@@ -135,12 +136,12 @@ func (h *IDHolder) Acquire(ctx context.Context, o kazahana.AcquireOptions) (kaza
 		}
 		h.terms = append(h.terms, m)
 	}
-	return r, err
+	return r, nil
 }
 
 // judge judges what a request obtained: as many leases as it asks for if so many are free, one if fewer are, and if
 // none is, when the next one will be.
-func (h *IDHolder) judge(s machineid.ServiceConfig, o kazahana.AcquireOptions, got []kazahana.Lease, err error) {
+func (h *Holder) judge(s machineid.ServiceConfig, o kazahana.AcquireOptions, got []kazahana.Lease, err error) {
 	t, now := h.table, h.table.now().UnixMilli()
 	want := int((max(1, o.ThroughputPerMs) + s.Throughput() - 1) / s.Throughput())
 	free := t.free(s.Layout, now)
@@ -167,7 +168,7 @@ func (h *IDHolder) judge(s machineid.ServiceConfig, o kazahana.AcquireOptions, g
 }
 
 // Release implements [kazahana.LeaseProvider].
-func (h *IDHolder) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
+func (h *Holder) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
 	lasts := h.table.ended(o)
 	err := h.to.Release(ctx, o)
 	if lasts && err != nil && len(h.judged) > 0 {
@@ -178,7 +179,7 @@ func (h *IDHolder) Release(ctx context.Context, o kazahana.ReleaseOptions) error
 
 // ended notes the promise of a holder that makes no IDs under a lease after the timestamp. It reports whether the store
 // still has the lease. It is the store's turn after that, so that no lease that depends on the promise is noted before.
-func (t *IDTable) ended(o kazahana.ReleaseOptions) (lasts bool) {
+func (t *Table) ended(o kazahana.ReleaseOptions) (lasts bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range t.latest {
@@ -198,7 +199,7 @@ func (t *IDTable) ended(o kazahana.ReleaseOptions) (lasts bool) {
 }
 
 // Made judges the IDs that a holder made, in order, and returns how many were made without a lease.
-func (h *IDHolder) Made(l kazahana.Layout, ids ...kazahana.ID) (fallback int) {
+func (h *Holder) Made(l kazahana.Layout, ids ...kazahana.ID) (fallback int) {
 	t := h.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,7 +213,7 @@ func (h *IDHolder) Made(l kazahana.Layout, ids ...kazahana.ID) (fallback int) {
 			fallback++
 			continue
 		}
-		i := slices.IndexFunc(h.terms, func(m *idTerm) bool {
+		i := slices.IndexFunc(h.terms, func(m *term) bool {
 			return m.ID == number>>m.BitSeq && m.Created <= ms && ms < m.until
 		})
 		if i < 0 {
