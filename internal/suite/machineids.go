@@ -95,6 +95,16 @@ func (s *idSpace) lease(from kazahana.LeaseProvider, n int) []kazahana.Lease {
 	return r.Leases
 }
 
+// leases is [idSpace.lease] where there must be one.
+func (s *idSpace) leases(from kazahana.LeaseProvider, n int) []kazahana.Lease {
+	s.Helper()
+	got := s.lease(from, n)
+	if len(got) == 0 {
+		s.Fatal("no lease")
+	}
+	return got
+}
+
 // give releases a lease, signed at a time.
 func (s *idSpace) give(to kazahana.LeaseProvider, l kazahana.Lease, secret string, at time.Time) error {
 	ms := at.UnixMilli()
@@ -136,7 +146,7 @@ func wholeSpace(s *idSpace, _ uint64) {
 // releases releases leases: by their holder only, once, and with no effect on the next holder of the machine ID.
 func releases(s *idSpace, _ uint64) {
 	h := s.serve(machineid.DefaultService())
-	l := s.lease(h, 8192)[0]
+	l := s.leases(h, 8192)[0]
 	s.clock.Advance(time.Minute)
 	if err := s.give(h, l, strings.Repeat("0", 32), s.clock.Now()); !errors.Is(err, machineid.ErrBadSignature) {
 		s.Errorf("another caller's release: %v", err)
@@ -151,7 +161,7 @@ func releases(s *idSpace, _ uint64) {
 	s.wantLeased(8192) // stamped up to this millisecond
 	s.clock.Advance(time.Millisecond)
 	s.wantLeased(8191)
-	next := s.lease(h, 1)[0]
+	next := s.leases(h, 1)[0]
 	if next.ID != l.ID || next.Secret == l.Secret {
 		s.Fatalf("the next lease: %+v", next)
 	}
@@ -302,7 +312,7 @@ func deletedPages(s *idSpace, _ uint64) {
 // with it.
 func olderSpace(s *idSpace, _ uint64) {
 	c := machineid.DefaultService()
-	r := s.lease(s.serve(c), 100)
+	r := s.leases(s.serve(c), 100)
 	used := r[0].ID / 128 // all are in one page
 	docs := s.documents()
 	for i, e := range docs[:64] {
