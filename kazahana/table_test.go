@@ -14,12 +14,11 @@ import (
 var errOutage = errors.New("the provider is away")
 
 // table is a provider in memory. Its entries are units of 256 numbers, so that leases of several layouts can share it,
-// and it keeps the rule that the intervals of a unit never overlap, unless a mutant is asked for.
+// and it keeps the rule that the intervals of a unit never overlap.
 type table struct {
 	now    func() time.Time // the provider's clock
 	ttl    time.Duration
 	layout kazahana.Layout // of the next leases
-	mutant mutant
 
 	mu       sync.Mutex
 	units    []unit
@@ -37,20 +36,6 @@ type unit struct {
 	notBefore int64
 }
 
-// mutant is a fault of a table, which a check of uniqueness must notice.
-type mutant int
-
-const (
-	sound mutant = iota
-	// releaseFreesAtOnce forgets what the releasing holder stamped: the next lease begins by the provider's clock.
-	releaseFreesAtOnce
-	// stealsEarly takes a machine ID for free when its holder should have replaced the lease.
-	stealsEarly
-	// looseClients means generators that judge the lease's interval with a second of tolerance, as those do that look
-	// at a clock of their own and not at the stamp.
-	looseClients
-)
-
 func newTable(units int, ttl time.Duration, now func() time.Time) *table {
 	return &table{now: now, ttl: ttl, layout: kazahana.DefaultLayout(), units: make([]unit, units)}
 }
@@ -66,10 +51,6 @@ func (t *table) Acquire(ctx context.Context, o kazahana.AcquireOptions) (r kazah
 		return r, errOutage
 	}
 	now := t.now().UnixMilli()
-	judge := now
-	if t.mutant == stealsEarly {
-		judge += t.ttl.Milliseconds() / 4
-	}
 	width := int(t.layout.Throughput() / 256)
 	count := int((max(o.ThroughputPerMs, 1) + t.layout.Throughput() - 1) / t.layout.Throughput())
 	taken := map[int]bool{}
@@ -79,10 +60,10 @@ func (t *table) Acquire(ctx context.Context, o kazahana.AcquireOptions) (r kazah
 		for i := 0; i+width <= len(t.units); i += width {
 			created, free := now, !taken[i]
 			for _, u := range t.units[i : i+width] {
-				if u.expired > judge {
+				if u.expired > now {
 					free, soonest = false, min(soonest, u.expired)
 				}
-				if u.secret == "" && t.mutant != releaseFreesAtOnce {
+				if u.secret == "" {
 					created = max(created, u.notBefore)
 				}
 			}
@@ -102,10 +83,6 @@ func (t *table) Acquire(ctx context.Context, o kazahana.AcquireOptions) (r kazah
 	for i, l := range r.Leases {
 		for n := range width {
 			t.units[int(l.ID)*width+n] = unit{l.Secret, l.Expired, l.Expired}
-		}
-		if t.mutant == looseClients {
-			r.Leases[i].Created -= 1000
-			r.Leases[i].Expired += 1000
 		}
 		if t.alter != nil {
 			t.alter(&r.Leases[i])

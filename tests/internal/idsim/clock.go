@@ -21,16 +21,11 @@ type Clock struct {
 
 var _ kazahana.Clock = (*Clock)(nil)
 
-// newClock draws a clock. Its drift is at most that of clocks which NTP slews, 500 ppm; over a run of minutes that is
-// tenths of a second.
-func newClock(random *rand.Rand) *Clock {
-	return &Clock{start: time.Now().Round(0), drift: (2*random.Float64() - 1) * 500e-6}
-}
-
-// DrawClock draws a clock that is anywhere within the bound.
-func DrawClock(random *rand.Rand) *Clock {
-	c := newClock(random)
-	c.set(within(random, maxSkew))
+// NewClock draws a clock that is anywhere within a bound. Its drift is at most that of clocks which NTP slews, 500 ppm;
+// over a run of minutes that is tenths of a second.
+func NewClock(random *rand.Rand, bound time.Duration) *Clock {
+	c := &Clock{start: time.Now().Round(0), drift: (2*random.Float64() - 1) * 500e-6}
+	c.off.Store(within(random, bound))
 	return c
 }
 
@@ -43,21 +38,18 @@ func (c *Clock) Monotonic() time.Duration {
 // Wall implements [kazahana.Clock].
 func (c *Clock) Wall() time.Time { return c.start.Add(c.Monotonic() + time.Duration(c.off.Load())) }
 
-// set makes the clock so far off.
-func (c *Clock) set(off time.Duration) { c.off.Store(int64(off)) }
-
 // step sets the clock anew: mostly as NTP does, a few milliseconds away, else anywhere within the bound.
 func (c *Clock) step(random *rand.Rand, bound time.Duration) {
 	off := within(random, bound)
 	if random.IntN(2) == 0 {
-		off = max(-bound, min(time.Duration(c.off.Load())+within(random, 20*time.Millisecond), bound))
+		off = max(-int64(bound), min(c.off.Load()+within(random, 20*time.Millisecond), int64(bound)))
 	}
-	c.set(off)
+	c.off.Store(off)
 }
 
-// within draws a duration from -bound to bound.
-func within(random *rand.Rand, bound time.Duration) time.Duration {
-	return time.Duration((2*random.Float64() - 1) * float64(bound))
+// within draws nanoseconds from -bound to bound.
+func within(random *rand.Rand, bound time.Duration) int64 {
+	return int64((2*random.Float64() - 1) * float64(bound))
 }
 
 // exponential draws a duration with a mean, five times that at most.

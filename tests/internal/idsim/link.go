@@ -1,109 +1,93 @@
 package idsim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/suite/idtable"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
 var errNetwork = errors.New("the network lost the request or its response")
 
-// link is a process's network to the servers, during one life of it. It loses requests and responses, makes them late,
+// link is a process's network to a server, during one life of it. It loses requests and responses, makes them late,
 // sends releases twice, and can be cut.
 type link struct {
-	world *world
-	to    kazahana.LeaseProvider
-	maker *Maker
+	*world
+
+	to    *idtable.Holder
 	near  bool          // no time on the way: things happen at the same instant
 	fresh chan struct{} // leases came
 
-	mu       sync.Mutex
-	random   *rand.Rand
-	cutUntil time.Time
-	dead     bool // for good: the process was killed
-	failing  bool // the last acquire failed
+	mu      sync.Mutex
+	random  *rand.Rand
+	cut     time.Time // until then
+	failing bool      // the last acquire failed
+	edges   []int64   // at which leases that came begin and end
 }
 
 var _ kazahana.LeaseProvider = (*link)(nil)
 
-// callFaults are what happens to one call.
-type callFaults struct {
-	there, back         time.Duration
-	lost, answerLost    bool
-	again               bool // a copy of the request arrives later
-	againAfter, timeout time.Duration
-}
+// chance is true once in n times.
+func (l *link) chance(n int) bool { return l.upTo(time.Duration(n)) == 0 }
 
-func (l *link) faults() callFaults {
+// upTo draws a duration below a bound.
+func (l *link) upTo(bound time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	way := func() time.Duration {
-		switch n := l.random.IntN(100); {
-		case n < 2: // a queue somewhere
-			return time.Duration(l.random.Int64N(int64(6 * time.Second)))
-		case l.near:
-			return 0
-		case n < 20:
-			return time.Duration(l.random.Int64N(int64(100 * time.Millisecond)))
-		default:
-			return time.Duration(l.random.Int64N(int64(2 * time.Millisecond)))
-		}
-	}
-	return callFaults{
-		there: way(), back: way(), lost: l.random.IntN(50) == 0, answerLost: l.random.IntN(50) == 0,
-		again: l.random.IntN(5) == 0, againAfter: exponential(l.random, 5*time.Second),
-		timeout: time.Duration(l.random.Int64N(int64(2 * time.Second))),
+	return time.Duration(l.random.Int64N(int64(bound)))
+}
+
+// way lasts as long as a message takes.
+func (l *link) way(ctx context.Context) error {
+	switch {
+	case l.chance(50): // a queue somewhere
+		return sleep(ctx, l.upTo(6*time.Second))
+	case l.near:
+		return ctx.Err()
+	case l.chance(5):
+		return sleep(ctx, l.upTo(100*time.Millisecond))
+	default:
+		return sleep(ctx, l.upTo(2*time.Millisecond))
 	}
 }
 
-// cut takes the network away for a while.
-func (l *link) cut(d time.Duration) {
+// cutFor takes the network away for a while.
+func (l *link) cutFor(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cutUntil = time.Now().Add(d)
-}
-
-// kill takes the network away for good.
-func (l *link) kill() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dead = true
+	l.cut = time.Now().Add(d)
 }
 
 func (l *link) down() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dead || time.Now().Before(l.cutUntil)
+	return time.Now().Before(l.cut)
 }
 
 // call carries a request to a server and its response back. A request that has arrived is executed, whatever happens to
 // the caller.
-func (l *link) call(ctx context.Context, f callFaults, deliver func(context.Context) error) error {
-	count := &l.world.counts
+func (l *link) call(ctx context.Context, deliver func(context.Context) error) error {
 	if l.down() {
-		count.cutOff.Add(1)
-		if err := sleep(ctx, f.timeout); err != nil {
-			return err
-		}
-		return errNetwork
+		return cmp.Or(sleep(ctx, l.upTo(2*time.Second)), errNetwork)
 	}
-	if err := sleep(ctx, f.there); err != nil {
+	if err := l.way(ctx); err != nil {
 		return err
 	}
-	if f.lost || l.down() {
-		count.lostRequests.Add(1)
+	if l.chance(50) || l.down() {
+		l.tally.Add(lostRequests, 1)
 		return errNetwork
 	}
 	err := deliver(context.WithoutCancel(ctx))
-	if err := sleep(ctx, f.back); err != nil {
+	if err := l.way(ctx); err != nil {
 		return err
 	}
-	if f.answerLost || l.down() {
-		count.lostResponses.Add(1)
+	if l.chance(50) || l.down() {
+		l.tally.Add(lostResponses, 1)
 		return errNetwork
 	}
 	return err
@@ -111,26 +95,26 @@ func (l *link) call(ctx context.Context, f callFaults, deliver func(context.Cont
 
 // Acquire implements [kazahana.LeaseProvider].
 func (l *link) Acquire(ctx context.Context, o kazahana.AcquireOptions) (r kazahana.AcquireResponse, err error) {
-	count := &l.world.counts
-	err = l.call(ctx, l.faults(), func(ctx context.Context) (err error) {
+	err = l.call(ctx, func(ctx context.Context) (err error) {
 		r, err = l.to.Acquire(ctx, o)
 		switch {
 		case err == nil:
-			count.leases.Add(int64(len(r.Leases)))
+			l.tally.Add(leased, len(r.Leases))
 		case errors.Is(err, kazahana.ErrExhausted):
-			count.exhausted.Add(1)
+			l.tally.Add(exhausted, 1)
 		default:
-			l.world.unexpected(err)
+			l.table.Faultf("an acquire: %v", err)
 		}
 		return err
 	})
 	l.mu.Lock()
-	l.failing = err != nil
-	l.mu.Unlock()
-	if err != nil {
+	defer l.mu.Unlock()
+	if l.failing = err != nil; err != nil {
 		return kazahana.AcquireResponse{}, err
 	}
-	l.maker.granted(r.Leases)
+	for _, lease := range r.Leases {
+		l.edges = append(l.edges, lease.Created, lease.Expired)
+	}
 	select {
 	case l.fresh <- struct{}{}:
 	default:
@@ -140,19 +124,17 @@ func (l *link) Acquire(ctx context.Context, o kazahana.AcquireOptions) (r kazaha
 
 // Release implements [kazahana.LeaseProvider].
 func (l *link) Release(ctx context.Context, o kazahana.ReleaseOptions) error {
-	deliver := func(ctx context.Context) error { return l.to.Release(ctx, o) }
-	f := l.faults()
-	if f.again {
-		l.world.all.Go(func() {
-			if sleep(l.world.ctx, f.againAfter) == nil {
-				_ = deliver(l.world.ctx) // rejected, or without effect; the caller does not wait for the response
-				l.world.counts.replays.Add(1)
+	if l.chance(5) { // it arrives once more later, when no one waits for the response
+		l.all.Go(func() {
+			if sleep(l.ctx, l.upTo(20*time.Second)) == nil {
+				_ = l.to.Release(l.ctx, o)
+				l.tally.Add(replays, 1)
 			}
 		})
 	}
-	err := l.call(ctx, f, deliver)
+	err := l.call(ctx, func(ctx context.Context) error { return l.to.Release(ctx, o) })
 	if err == nil {
-		l.world.counts.releases.Add(1)
+		l.tally.Add(releases, 1)
 	}
 	return err
 }
@@ -164,29 +146,23 @@ func (l *link) cached() bool {
 	return l.failing
 }
 
-// edge is how long it is until a lease begins or ends by a clock. ok is false if none does.
-func (l *link) edge(now time.Time) (d time.Duration, ok bool) {
-	l.maker.mu.Lock()
-	defer l.maker.mu.Unlock()
-	for _, lease := range l.maker.leases {
-		for _, ms := range [...]int64{lease.Created, lease.Expired} {
-			if left := time.UnixMilli(ms).Sub(now); left > 0 && (!ok || left < d) {
-				d, ok = left, true
-			}
+// edge is how long it is until a lease begins or ends by a clock, or forever.
+func (l *link) edge(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := time.Duration(1<<63 - 1)
+	for _, ms := range l.edges {
+		if left := time.UnixMilli(ms).Sub(now); left > 0 {
+			next = min(next, left)
 		}
 	}
-	return d, ok
+	return next
 }
 
 // sleep returns the context's error if that ends before.
 func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(max(d, 0)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -8,22 +8,23 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/suite/idtable"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
 // process is a place in which one generator lives after the other.
 type process struct {
 	*world
+
 	index  int
 	random *rand.Rand
-	role   role
 	clock  *Clock
+	role   role
 	// Of this life.
-	life  int
-	dies  time.Time
-	link  *link
-	maker *Maker
-	g     *kazahana.Generator
+	dies   time.Time
+	holder *idtable.Holder
+	link   *link
+	g      *kazahana.Generator
 }
 
 // role is what a process leases.
@@ -48,16 +49,13 @@ func drawRole(random *rand.Rand) role {
 	}
 }
 
-// burst is how many IDs are made at once at most.
-const burst = 6000
-
-// units is how much of the table it takes.
-func (r role) units() int { return int(r.throughput / blockSize) }
-
 func (p *process) run() {
 	_ = sleep(p.ctx, time.Duration(p.random.Int64N(int64(startup))))
-	for p.ctx.Err() == nil {
-		p.begin()
+	for life := 1; p.ctx.Err() == nil; life++ {
+		if err := p.begin(life); err != nil {
+			p.table.Faultf("a process cannot begin: %v", err)
+			return
+		}
 		for p.ctx.Err() == nil && time.Now().Before(p.dies) {
 			p.act()
 		}
@@ -66,22 +64,17 @@ func (p *process) run() {
 }
 
 // begin starts a generator: at first and after a kill or shutdown, at times on another machine or in another role.
-func (p *process) begin() {
-	if p.life > 0 {
-		p.counts.restarts.Add(1)
-		if p.random.IntN(4) == 0 {
-			p.clock = DrawClock(p.random)
-		}
-		if p.random.IntN(10) == 0 {
-			p.role = drawRole(p.random)
-		}
+func (p *process) begin(life int) (err error) {
+	if life == 1 || p.random.IntN(4) == 0 {
+		p.clock = NewClock(p.random, maxSkew)
 	}
-	p.life++
+	if life == 1 || p.random.IntN(10) == 0 {
+		p.role = drawRole(p.random)
+	}
 	p.dies = time.Now().Add(exponential(p.random, lifetime))
-	p.maker = p.checker.Maker(fmt.Sprintf("process %d, life %d (clock %+v off)", p.index, p.life,
-		time.Duration(p.clock.off.Load())))
+	p.holder = p.table.Holder(fmt.Sprintf("process %d, life %d", p.index, life), p.servers[p.random.IntN(len(p.servers))])
 	p.link = &link{
-		world: p.world, to: p.serve(), maker: p.maker, near: p.random.IntN(3) == 0, fresh: make(chan struct{}, 1),
+		world: p.world, to: p.holder, near: p.random.IntN(3) == 0, fresh: make(chan struct{}, 1),
 		random: rand.New(rand.NewPCG(p.random.Uint64(), p.random.Uint64())),
 	}
 	o := &kazahana.Options{
@@ -99,23 +92,16 @@ func (p *process) begin() {
 	if p.random.IntN(3) == 0 {
 		o.BurstWindow = []time.Duration{8 * time.Millisecond, 100 * time.Millisecond}[p.random.IntN(2)]
 	}
-	g, err := kazahana.New(p.link, o)
-	if err != nil {
-		p.unexpected(err)
-		p.stop()
-		return
-	}
-	p.g = g
+	p.g, err = kazahana.New(p.link, o)
+	return err
 }
 
 // act waits for what comes first, an impulse of its own, an edge of a lease or a new lease, and does something.
 func (p *process) act() {
 	wait, atEdge := exponential(p.random, idle), false
-	if edge, ok := p.link.edge(p.clock.Wall()); ok && edge-beforeEdge < wait {
-		wait, atEdge = max(edge-beforeEdge, 0), true
+	if edge := p.link.edge(p.clock.Wall()) - beforeEdge; edge < wait {
+		wait, atEdge = edge, true
 	}
-	timer := time.NewTimer(min(wait, time.Until(p.dies)))
-	defer timer.Stop()
 	select {
 	case <-p.link.fresh:
 		if p.random.IntN(8) == 0 { // the service for time has come up, too
@@ -125,7 +111,7 @@ func (p *process) act() {
 		return
 	case <-p.ctx.Done():
 		return
-	case <-timer.C:
+	case <-time.After(min(wait, time.Until(p.dies))):
 	}
 	if atEdge {
 		p.steadily(15)
@@ -143,8 +129,8 @@ func (p *process) act() {
 	case n < 90:
 		p.step()
 	case n < 96:
-		p.link.cut(exponential(p.random, 15*time.Second))
-		p.counts.partitions.Add(1)
+		p.link.cutFor(exponential(p.random, 15*time.Second))
+		p.tally.Add(partitions, 1)
 	default: // no IDs are made for a while
 		_ = sleep(p.ctx, min(exponential(p.random, 10*time.Second), time.Until(p.dies)))
 	}
@@ -153,10 +139,13 @@ func (p *process) act() {
 // beforeEdge is how long before a lease begins or ends IDs are made steadily, for twice as long.
 const beforeEdge = 6 * time.Millisecond
 
+// burst is how many IDs are made at once at most.
+const burst = 6000
+
 // step sets the clock.
 func (p *process) step() {
 	p.clock.step(p.random, maxSkew)
-	p.counts.steps.Add(1)
+	p.tally.Add(steps, 1)
 }
 
 // steadily makes IDs, or tries to, in about each of so many milliseconds.
@@ -175,11 +164,9 @@ func (p *process) some(n int) {
 	defer cancel()
 	for range n {
 		id, err := p.g.NextID(ctx)
-		if err != nil {
-			p.failed(err)
+		if !p.made(err, id) {
 			return
 		}
-		p.check(id)
 	}
 }
 
@@ -187,58 +174,51 @@ func (p *process) some(n int) {
 func (p *process) batch(n int) {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
 	defer cancel()
-	buffer := p.buffers.Get().(*[burst]kazahana.ID)
-	defer p.buffers.Put(buffer)
-	ids := buffer[:n]
-	if err := p.g.NextIDs(ctx, ids); err != nil {
-		p.failed(err)
-		return
+	ids := make([]kazahana.ID, n)
+	p.made(p.g.NextIDs(ctx, ids), ids...)
+}
+
+// made judges IDs, or counts why there are none. An error that is not documented is a fault.
+func (p *process) made(err error, ids ...kazahana.ID) bool {
+	if err == nil {
+		fallback := p.holder.Made(p.layout, ids...)
+		what := underLease
+		if p.link.cached() {
+			what = underCached
+		}
+		p.tally.Add(what, len(ids)-fallback)
+		p.tally.Add(random, fallback)
+		return true
 	}
-	p.check(ids...)
-}
-
-func (p *process) check(ids ...kazahana.ID) {
-	p.checker.Check(p.maker, time.Now(), p.link.cached(), ids...)
-}
-
-// failed counts an error of NextID. An undocumented one is a fault.
-func (p *process) failed(err error) {
 	_, backward := errors.AsType[*kazahana.ClockBackwardError](err)
 	_, without := errors.AsType[*kazahana.LeaseAcquisitionError](err)
 	switch {
 	case backward:
-		p.counts.backward.Add(1)
-	case without:
-		p.counts.without.Add(1)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		p.counts.timeouts.Add(1)
-	default:
-		p.unexpected(err)
+		p.tally.Add(rejections, 1)
+	case !without && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+		p.table.Faultf("an ID: %v", err)
 	}
+	return false
 }
 
 // end ends the generator: by a kill, after which its leases run out, or by a shutdown, which releases them while others
 // wait for them. Then it is quiet for a while, or for no time at all.
 func (p *process) end() {
-	if p.g == nil {
-		return
-	}
 	switch {
 	case p.ctx.Err() != nil: // the end of the run
-		p.link.kill()
+		p.link.cutFor(time.Hour)
 	case p.random.IntN(2) == 0:
-		p.counts.kills.Add(1)
-		p.link.kill()
+		p.tally.Add(kills, 1)
+		p.link.cutFor(time.Hour)
 	default:
-		p.counts.shutdowns.Add(1)
+		p.tally.Add(shutdowns, 1)
 		p.steadily(40)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = p.g.Close(ctx) // what is not released expires
 	st := p.g.Stats()
-	p.counts.waits.Add(int64(st.SequenceWaits))
-	p.counts.rejected.Add(int64(st.LeasesRejected))
+	p.tally.Add(waits, int(st.SequenceWaits))
 	if p.random.IntN(3) > 0 {
 		_ = sleep(p.ctx, exponential(p.random, 3*time.Second))
 	}
