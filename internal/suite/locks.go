@@ -22,7 +22,7 @@ func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	t.Run("LS-INV-002 tokens rise across removals", func(t *testing.T) { removedLocks(t, newStore) })
 }
 
-var locksProof = proof[Step]{program: Program, run: Run, history: LockHistory}
+var locksProof = proof[Step]{program: plainPrograms, run: runLocks, history: LockHistory}
 
 // OneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 learn who has it.
 func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {

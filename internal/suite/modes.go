@@ -35,7 +35,7 @@ func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	}
 }
 
-var modesProof = proof[ModesStep]{program: ModesProgram, run: RunModes, history: ModesHistory}
+var modesProof = proof[Step]{program: modesPrograms, run: runLocks, history: ModesHistory}
 
 // somePermits lets fifty callers ask for one of three permits at once: three get one, each another, and the others
 // learn that it is held.
