@@ -109,7 +109,8 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	}
 	// One effect: the next lease has the next token.
 	clock.Advance(time.Hour)
-	next, err := modesCommand{do: "acquire", key: id.Key, owner: "bob", request: "b1", ttl: 60}.seen(t.Context(), locks, id)
+	other := modesCommand{do: "acquire", key: id.Key, owner: "bob", request: "b1", ttl: 60}
+	next, err := other.seen(t.Context(), locks, id)
 	if err != nil || next.code != "OK" || next.token != token+1 {
 		t.Errorf("the next lease: %+v, %v; want token %d", next, err, token+1)
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// The oracle says what a lock does, plain or with several holders, a line or a policy: from LS-SPEC-001, its description
-// in docs/internals/decisions/locks.md and the contract. It remembers every lease whole, in lists, and shares no code
-// with repo/lock.
+// The oracle says what a lock does, plain or with several holders, a line or a policy: from LS-SPEC-001, from its
+// description in docs/internals/decisions/locks.md and from the contract. It remembers every lease whole, in lists, and
+// shares no code with repo/lock.
 //
 // Where the description leaves a choice, a command has several permitted results: who gets which permit, if two are
 // handed over in one write, for example. So the oracle is a set of locks, those that explain everything that was seen
@@ -302,7 +302,7 @@ func (l modesLock) fits(c modesCommand, at moment) bool {
 	}
 }
 
-// grant gives a lease to a command. Its kind is the lock's.
+// grant gives a lease to a command, with the next token (LS-ACQ-003, LS-INV-002). Its kind is the lock's.
 func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
 	l.token++
 	g := modesLease{token: l.token, by: c, acquired: at, ttl: c.ttl, expires: at.add(c.ttl), claimed: !handed,
@@ -460,6 +460,7 @@ func (l modesLock) step(c modesCommand, at, written moment) []modesResult {
 	}
 }
 
+// acquire is LS-ACQ-001, LS-ACQ-002, LS-ACQ-004 and LS-INV-001.
 func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
 	s := l.settled(at, written)
 	reused := modesAnswer{codes: "REQUEST_ID_REUSED"}
@@ -673,7 +674,7 @@ func (l modesLock) held(at moment) modesAnswer {
 }
 
 // gone are the codes for the token of a lease that is not current: exactly how it ended while that is remembered, and
-// that it was lost when not. In plain form that is remembered of the latest lease.
+// that it was lost when not. In plain form that is remembered of the latest lease (LS-INV-003, LS-INV-004).
 func (l modesLock) gone(token int64, at moment) string {
 	if !l.mixed {
 		switch s := l.shown(at); {
@@ -777,6 +778,7 @@ func (l modesLock) place(c modesCommand) int {
 	return slices.IndexFunc(l.waiting, func(p modesPlace) bool { return p.by.is(c) })
 }
 
+// renew is LS-RNW-001, LS-RNW-002 and LS-RNW-003.
 func (l modesLock) renew(c modesCommand, at, written moment) []modesResult {
 	s := l.settled(at, written)
 	if codes := l.rateGrant(c.token, at); codes != "" {
@@ -807,6 +809,7 @@ func (l modesLock) renew(c modesCommand, at, written moment) []modesResult {
 	return []modesResult{{s, modesAnswer{codes: "OK", lease: h}}}
 }
 
+// release is LS-REL-001, LS-REL-002 and LS-REL-003.
 func (l modesLock) release(c modesCommand, at, written moment) []modesResult {
 	s := l.settled(at, written)
 	if r := l.releases[c.token%knownReleases]; r.token == c.token && r.endedBy.is(c) {
@@ -942,7 +945,7 @@ func (l modesLock) shown(at moment) shown {
 	return s
 }
 
-// shows is what an outcome must show of a lock that has only had the plain form, which it was before and is after.
+// shows is what an outcome with a code must show of a lock that has only had the plain form, and was l before.
 func (x modesResult) shows(l modesLock, c modesCommand, code string, at moment) shown {
 	s, named := l.shown(at), shown{token: c.token} // the token is 0 where the caller names none
 	switch code {

@@ -36,7 +36,7 @@ type Step struct {
 	Delay         int64
 
 	Back    int  // of renew and release: the token is this many grants before the latest; -1 is one that was never granted
-	Other   bool // of renew and release: mostly not the owner's
+	Other   bool // of renew and release: by the owner of the step, not that of the lease
 	End     int  // of a renewal: 0 names no end, 1 the lease's, 2 one that it does not have
 	Lease   int  // of a force-release: 0 names no lease, others one of the leases that last
 	Ago     int  // of again: which of the commands so far; of poll and leave: which place in line
@@ -99,14 +99,16 @@ var (
 		{"acquire", "acquire", "poll", "leave", "force", "force", "again", "release"},
 	})
 	plainPrograms = programs([]modesFamily{plainPolicies}, [][]string{
-		{"acquire", "acquire", "acquire", "renew", "renew", "release", "release", "force", "again", "again", "again", "remove"},
-		{"acquire", "acquire", "acquire", "renew", "renew", "release", "release", "force", "again", "again", "again", "remove"},
+		plainSteps, plainSteps,
 		{"acquire", "acquire", "force", "force", "again"},
 		{"acquire", "acquire", "acquire", "give up", "give up", "again", "again", "release", "remove"},
 		{"acquire", "renew", "renew", "renew", "renew", "again", "again"},
 		{"acquire", "acquire", "acquire", "release", "release", "release", "again", "again", "renew"},
 	})
 )
+
+var plainSteps = []string{"acquire", "acquire", "acquire", "renew", "renew", "release", "release", "force", "again",
+	"again", "again", "remove"}
 
 func programs(families []modesFamily, kinds [][]string) *rapid.Generator[[]Step] {
 	return rapid.Custom(func(t *rapid.T) []Step {
@@ -167,8 +169,8 @@ func step(f modesFamily, does []string) *rapid.Generator[Step] {
 // gone is how long a removed document is gone at least: longer than the clocks of a store's callers may differ.
 const gone = 3 * time.Second
 
-// runLocks carries out a program on a store whose clock is clock and returns the first difference from the oracle. Tenant
-// keeps programs on one store apart.
+// runLocks carries out a program on a store whose clock is clock and returns the first difference from the oracle.
+// Tenant keeps programs on one store apart.
 func runLocks(ctx context.Context, store docstore.Store, clock *Clock, tenant string, program []Step) error {
 	r := newModesRun(store, clock, tenant, nil)
 	for i, s := range program {
@@ -217,7 +219,8 @@ func (r *modesRun) of(key string) *modesKey {
 	return r.keys[key]
 }
 
-// step carries out a step on one lock.
+// step carries out a step on one lock. The lock of a document that was removed forgets everything, and gives no token
+// twice (LS-INV-002).
 func (r *modesRun) step(ctx context.Context, number int, s Step) error {
 	if s.Do == "remove" {
 		if err := remove(ctx, r.store.Store, r.tenant, s.Key); err != nil {
@@ -509,7 +512,8 @@ func modesWanted(locks []modesLock, c modesCommand, at moment) string {
 	return b.String()
 }
 
-// look compares what everyone may see of the lock with what explains all that was seen before.
+// look compares what everyone may see of the lock with what explains all that was seen before: LS-INV-001, LS-REL-002,
+// LS-EXP-001.
 func (r *modesRun) look(ctx context.Context, key string) error {
 	k := r.of(key)
 	status, found, err := r.locks.Get(ctx, lock.ID{Tenant: r.tenant, Key: key})

@@ -280,15 +280,11 @@ func (r *setRun) answerSet(c setCommand, at moment, sent bool) (want setOutcome,
 		want.code = "LEASE_CHANGED"
 		return want, whole
 	}
-	worst := -1
 	for i, x := range results {
-		a := x.answer
-		if a.codes == "OK" {
-			continue
-		}
-		if worst < 0 || cmp.Or(cmp.Compare(severity(a.codes), severity(want.code)), cmp.Compare(want.retry, a.retryTo)) < 0 {
-			worst = i
-			want.code, want.key, want.retry = a.codes, c.each[i].key, a.retryTo
+		code, retry := x.answer.codes, x.answer.retryTo
+		if code != "OK" && (want.code == "OK" ||
+			cmp.Or(cmp.Compare(severity(code), severity(want.code)), cmp.Compare(want.retry, retry)) < 0) {
+			want.code, want.key, want.retry = code, c.each[i].key, retry
 		}
 	}
 	return want, whole
