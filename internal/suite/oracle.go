@@ -302,7 +302,7 @@ func (l modesLock) fits(c modesCommand, at moment) bool {
 	}
 }
 
-// grant gives a lease to a command, with the next token (LS-ACQ-003, LS-INV-002). Its kind is the lock's.
+// grant gives a lease to a command, with the next token (LS-ACQ-003, LS-INV-002, LS-ACC-03). Its kind is the lock's.
 func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
 	l.token++
 	g := modesLease{token: l.token, by: c, acquired: at, ttl: c.ttl, expires: at.add(c.ttl), claimed: !handed,
