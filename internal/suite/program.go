@@ -353,7 +353,7 @@ func (r *modesRun) send(ctx context.Context, number int, s Step, c modesCommand)
 	if at < from || at > to {
 		return fmt.Errorf("decided at %d, sent from %d to %d", at, from, to)
 	}
-	seen := modesSaw(c, o)
+	seen := modesSaw(o)
 	var (
 		next  []modesLock
 		other string
@@ -383,8 +383,10 @@ func (r *modesRun) send(ctx context.Context, number int, s Step, c modesCommand)
 				if !x.answer.explains(c, seen) && !x.answer.late(seen, at, to-from) {
 					continue
 				}
-				if !x.after.mixed && from == at && x.shows(l, c, seen.code, at) != seen.shown {
-					other = fmt.Sprintf(", where it must show %+v", x.shows(l, c, seen.code, at))
+				shows := x.shows(l, c, seen.code, at)
+				if !x.after.mixed && from == at &&
+					(seen.shown != shows || seen.retry != x.answer.retryTo || seen.position+seen.permit != 0) {
+					other = fmt.Sprintf(", where it must show %+v and nothing else", shows)
 					continue
 				}
 				next = append(next, x.after)
@@ -435,7 +437,7 @@ func (c modesCommand) send(ctx context.Context, locks *lock.Locks, id lock.ID) (
 // seen is what a caller sees who sends the command.
 func (c modesCommand) seen(ctx context.Context, locks *lock.Locks, id lock.ID) (modesSeen, error) {
 	o, err := c.send(ctx, locks, id)
-	return modesSaw(c, o), err
+	return modesSaw(o), err
 }
 
 // modesAcquire is the acquire that a command means, without the lease's ID.
@@ -455,7 +457,7 @@ func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
 }
 
 // modesSaw is what a caller sees of an outcome.
-func modesSaw(c modesCommand, o lock.Outcome) modesSeen {
+func modesSaw(o lock.Outcome) modesSeen {
 	s := modesSeen{
 		shown: shownOf(o.Lease.Status), known: true, code: string(o.Code), replayed: o.Replayed, permit: o.Lease.Permit,
 		mode: modeName(o.Lease.Mode), position: o.Position, retry: moment(o.RetryAfter.Milliseconds()),
