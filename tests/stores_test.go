@@ -150,7 +150,7 @@ func onFirestore(mode firestoretest.Mode) newStore {
 // LS-ACC-04.
 func TestLocksOnStores(t *testing.T) { rules(t, suite.Locks) }
 
-// TestModesOnStores (LS-INV-001): locks with several holders, a line and policies, against the oracle of the modes.
+// TestModesOnStores (LS-INV-001): locks with several holders, a line and policies, against the same oracle.
 func TestModesOnStores(t *testing.T) { rules(t, suite.Modes) }
 
 // TestAnalysesOnStores: BE-041-DOD-1, BE-041-DOD-2, BE-041-DOD-3, BE-041-DOD-4, with an index for the sweep and

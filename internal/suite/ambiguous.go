@@ -67,14 +67,14 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	t.Helper()
 	locks := lock.New(store, &lock.Options{Now: clock.Now})
 	id := lock.ID{Tenant: "acme", Key: "k"}
-	step := command{do: do, key: id.Key, owner: "ann", request: "r1", ttl: 60, reason: "it hangs"}
+	step := modesCommand{do: do, key: id.Key, owner: "ann", request: "r1", ttl: 60, reason: "it hangs"}
 	if do != "acquire" {
-		first := command{do: "acquire", key: id.Key, owner: "ann", request: "r0", ttl: 60}
-		a, err := send(t.Context(), locks, id.Tenant, first)
-		if err != nil || a.Code != "OK" {
+		first := modesCommand{do: "acquire", key: id.Key, owner: "ann", request: "r0", ttl: 60}
+		a, err := first.seen(t.Context(), locks, id)
+		if err != nil || a.code != "OK" {
 			t.Fatalf("the lease to begin with: %+v, %v", a, err)
 		}
-		step.token = a.Token
+		step.token = a.token
 		clock.Advance(time.Second)
 	}
 	token := step.token
@@ -84,19 +84,18 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	}
 	before := clock.Now()
 
-	answer, err := untilAnswered(t, faults, fate, func(ctx context.Context) (outcome,
-		error) {
-		return send(ctx, locks, id.Tenant, step)
+	answer, err := untilAnswered(t, faults, fate, func(ctx context.Context) (modesSeen, error) {
+		return step.seen(ctx, locks, id)
 	})
 	if do == "acquire" {
-		token = answer.Token // the first: tokens start at the store's time
+		token = answer.token // the first: tokens start at the store's time
 	}
-	if err != nil || answer.Code != "OK" || answer.Token != token || token <= Epoch.UnixMicro() {
+	if err != nil || answer.code != "OK" || answer.token != token || token <= Epoch.UnixMicro() {
 		t.Fatalf("after all tries: %+v, %v; want OK with token %d", answer, err, token)
 	}
 	// Asking once more changes nothing either.
-	again, err := send(t.Context(), locks, id.Tenant, step)
-	if answer.Replayed = true; err != nil || again != answer {
+	again, err := step.seen(t.Context(), locks, id)
+	if answer.replayed = true; err != nil || again != answer {
 		t.Errorf("once more: %+v, %v; want %+v", again, err, answer)
 	}
 	s, _, err := locks.Get(t.Context(), id)
@@ -110,9 +109,9 @@ func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, 
 	}
 	// One effect: the next lease has the next token.
 	clock.Advance(time.Hour)
-	next, err := send(t.Context(), locks, id.Tenant, command{do: "acquire", key: id.Key, owner: "bob",
-		request: "b1", ttl: 60})
-	if err != nil || next.Code != "OK" || next.Token != token+1 {
+	other := modesCommand{do: "acquire", key: id.Key, owner: "bob", request: "b1", ttl: 60}
+	next, err := other.seen(t.Context(), locks, id)
+	if err != nil || next.code != "OK" || next.token != token+1 {
 		t.Errorf("the next lease: %+v, %v; want token %d", next, err, token+1)
 	}
 }

@@ -47,6 +47,15 @@ type run struct {
 	over           bool // released, finished or given up, or another writer removed the lock
 }
 
+// Answer is what every command of the gate must return.
+type Answer struct {
+	Code     string
+	Token    int64 // of the caller's lease, if the code is OK
+	Expires  time.Time
+	Holder   string // if the code is ANALYSIS_LOCKED
+	Replayed bool
+}
+
 // GateAnswer is what a command of the gate must return.
 type GateAnswer struct {
 	Answer

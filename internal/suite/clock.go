@@ -27,6 +27,14 @@ func NewClock() *Clock { return NewClockAt(Epoch) }
 // NewClockAt returns a clock that shows t.
 func NewClockAt(t time.Time) *Clock { return &Clock{now: t} }
 
+// written is the stored form of a time, empty for none.
+func written(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
 // Now is the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()

@@ -32,7 +32,7 @@ func TestModesOracle(t *testing.T) {
 		random := rand.New(rand.NewPCG(uint64(seed), 0))
 		clock := NewClock()
 		run := &modesRun{clock: clock, keys: map[string]*modesKey{}}
-		for i, s := range ModesProgram.Example(seed) {
+		for i, s := range modesPrograms.Example(seed) {
 			if clock.Advance(s.Wait); s.Do == "remove" {
 				continue
 			}

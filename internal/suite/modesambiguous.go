@@ -204,7 +204,7 @@ func (r *sceneRun) explained(locks []modesLock, c modesCommand, o lock.Outcome, 
 	if c.do == "renew" || c.do == "release" {
 		c.token += r.first
 	}
-	at, seen := momentOf(r.clock.Now()), modesSaw(c, o)
+	at, seen := momentOf(r.clock.Now()), modesSaw(o)
 	for _, l := range locks {
 		if l.token == 0 && seen.code == "OK" {
 			l.token = seen.token - 1
@@ -230,7 +230,7 @@ func (r *sceneRun) explained(locks []modesLock, c modesCommand, o lock.Outcome, 
 
 func (r *sceneRun) unexplained(c modesCommand, o lock.Outcome) error {
 	at := momentOf(r.clock.Now())
-	return fmt.Errorf("%+v:\ngot  %+v (%s)\nwant %s\nfrom %s", c, modesSaw(c, o), o.Detail, modesWanted(r.locks, c, at),
+	return fmt.Errorf("%+v:\ngot  %+v (%s)\nwant %s\nfrom %s", c, modesSaw(o), o.Detail, modesWanted(r.locks, c, at),
 		r.locks[0].describe())
 }
 

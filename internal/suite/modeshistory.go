@@ -352,7 +352,7 @@ func (c *modesCaller) until(ctx context.Context, m modesCommand) error {
 		}
 		var seen modesSeen
 		if err == nil {
-			seen = modesSaw(m, o)
+			seen = modesSaw(o)
 			seen.at = momentOf(o.At)
 		}
 		switch {

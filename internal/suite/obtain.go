@@ -135,8 +135,7 @@ func (r *obtaining) table(ctx context.Context, left leftover, head time.Time) er
 		return err
 	}
 	s, _, err := r.server().Get(ctx, early)
-	if now := r.clock.Now(); err == nil && s.Phase != lock.Active && len(s.Holders) == 0 && len(s.Waiting) == 0 &&
-		!s.FreeAt.After(now) {
+	if err == nil && !taken(s, r.clock.Now()) {
 		err = fmt.Errorf("the lock is free a millisecond before it can be: %+v", s)
 	}
 	if err != nil {
@@ -262,14 +261,19 @@ func (r *obtaining) once(ctx context.Context, left leftover, a obtainAsk, first 
 	return r.free(ctx, id, a)
 }
 
+// taken reports whether a lock shows what keeps others out.
+func taken(s lock.Status, now time.Time) bool {
+	return s.Phase == lock.Active || len(s.Holders) > 0 || len(s.Waiting) > 0 || s.FreeAt.After(now)
+}
+
 // free asks once for a lock that is free.
 func (r *obtaining) free(ctx context.Context, id lock.ID, a obtainAsk) error {
 	s, _, err := r.server().Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	if now := r.clock.Now(); s.Phase == lock.Active || len(s.Holders) > 0 || len(s.Waiting) > 0 || s.FreeAt.After(now) {
-		return fmt.Errorf("a lock that no one holds shows %+v at %v", s, now)
+	if taken(s, r.clock.Now()) {
+		return fmt.Errorf("a lock that no one holds shows %+v at %v", s, r.clock.Now())
 	}
 	before, err := lockDoc(ctx, r.store, id)
 	if err != nil {

@@ -259,6 +259,13 @@ var leftBehinds = map[string]leftBehind{
 			{Do: "release", Times: 1},
 		}
 	}, lock.ClaimTime, lock.ClaimTime},
+	"readers of whom some claimed the lock that they were handed": {func(n int) []LeaveStep {
+		return []LeaveStep{
+			acquires(1, lock.Acquire{TTLSeconds: 60}),
+			acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 60, LockDelaySeconds: 2, WaitSeconds: 20}),
+			{Do: "release", Times: 1}, {Do: "poll", Times: max(1, n/2)},
+		}
+	}, 62 * time.Second, 62 * time.Second},
 	"permits that were handed over and not claimed": {func(n int) []LeaveStep {
 		c := lock.Acquire{Mode: lock.Permits, Limit: int64(n), TTLSeconds: 60}
 		in := c

@@ -48,14 +48,14 @@ var SetProgram = rapid.OneOf(
 )
 
 func setStep(does ...string) *rapid.Generator[SetStep] {
-	single := step(does...)
+	single := step(plainPolicies, does)
 	return rapid.Custom(func(t *rapid.T) SetStep {
 		s := SetStep{
 			Step:  single.Draw(t, "step"),
 			Keys:  rapid.SampledFrom([]int{1, 3, 3, 5, 6, 7, 7}).Draw(t, "keys"),
 			Fewer: rapid.SampledFrom([]bool{false, false, false, false, true}).Draw(t, "fewer"),
 		}
-		s.Key = rapid.SampledFrom(setKeys).Draw(t, "key")
+		s.Key, s.Pause = rapid.SampledFrom(setKeys).Draw(t, "key"), 0
 		return s
 	})
 }
@@ -63,59 +63,44 @@ func setStep(does ...string) *rapid.Generator[SetStep] {
 // setCommand is what a caller sent about several locks, by key.
 type setCommand struct {
 	do   string // acquire, give up (an acquire), renew or release
-	each []command
+	each []modesCommand
 }
 
 // setOutcome is what it must get.
 type setOutcome struct {
-	Code       string
-	Replayed   bool
-	At         string
-	Key        string // the one because of which it was refused
-	RetryAfter time.Duration
-	Leases     []outcome
+	code     string
+	replayed bool
+	at       moment
+	key      string // the one because of which it was refused
+	retry    moment
+	leases   []shown
 }
 
-// String is the whole of it, to be compared.
-func (o setOutcome) String() string {
-	return fmt.Sprintf("%s replayed:%v at:%s key:%q after:%v leases:%+v", o.Code, o.Replayed, o.At, o.Key,
-		o.RetryAfter, o.Leases)
-}
+// same reports whether two outcomes are equal.
+func (o setOutcome) same(p setOutcome) bool { return fmt.Sprintf("%+v", o) == fmt.Sprintf("%+v", p) }
 
 // RunSets carries out a program on a store whose clock is clock and returns the first difference from the oracle.
 func RunSets(ctx context.Context, store docstore.Store, clock *Clock, tenant string, program []SetStep) error {
-	lossy := &lossyStore{through: through{store}}
 	leases := 0
-	options := &lock.Options{Now: clock.Now, NewLeaseID: func() string {
+	r := &setRun{modesRun: newModesRun(store, clock, tenant, func() string {
 		leases++
 		return fmt.Sprint("of a set ", leases)
-	}}
-	r := &setRun{lockRun: lockRun{locks: lock.New(lossy, options), lossy: lossy, tenant: tenant,
-		oracles: map[string]*oracle{}}}
+	})}
 	for i, s := range program {
 		clock.Advance(s.Wait)
-		now := clock.Now()
 		var err error
-		switch c, ok := r.setCommand(i, s); {
-		case ok:
-			err = r.sendSet(ctx, c, s.Lost, now)
-		case s.Do == "remove":
-			if err = remove(ctx, store, tenant, s.Key); err == nil {
-				r.of(s.Key).removed()
-				clock.Advance(gone)
-			}
-		case s.Do != "again" && !strings.HasSuffix(s.Do, " set"):
-			if c, ok := r.command(i, s.Step); ok {
-				err = r.send(ctx, c, s.Lost, now)
-			}
+		if c, ok := r.setCommand(i, s); ok {
+			err = r.sendSet(ctx, c, s.Step)
+		} else if s.Do != "again" && !strings.HasSuffix(s.Do, " set") {
+			err = r.step(ctx, i, s.Step)
 		}
 		for i, k := range setKeys {
-			if err == nil && (k == s.Key || s.Keys&(1<<i) != 0) {
-				err = r.compare(ctx, k, clock.Now())
+			if err == nil && s.Keys&(1<<i) != 0 {
+				err = r.look(ctx, k)
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("step %d %+v at %s: %w", i, s, written(now), err)
+			return fmt.Errorf("step %d %+v at %d: %w", i, s, momentOf(clock.Now()), err)
 		}
 	}
 	return nil
@@ -123,7 +108,8 @@ func RunSets(ctx context.Context, store docstore.Store, clock *Clock, tenant str
 
 // setRun is a program that is being carried out.
 type setRun struct {
-	lockRun
+	*modesRun
+
 	sets []setCommand
 }
 
@@ -145,7 +131,10 @@ func (r *setRun) setCommand(number int, s SetStep) (setCommand, bool) {
 			}
 		}
 		if s.Do == "give up set" {
-			c = c.givenUp()
+			c.do = "give up"
+			for i := range c.each {
+				c.each[i].do = c.do
+			}
 			r.sets = append(r.sets, c)
 		}
 		return c, true
@@ -159,19 +148,17 @@ func (r *setRun) setCommand(number int, s SetStep) (setCommand, bool) {
 		if s.Keys&(1<<i) == 0 {
 			continue
 		}
-		one := command{do: do, key: k, owner: s.Owner, request: s.Request, ttl: s.TTL}
+		one := modesCommand{do: do, key: k, owner: s.Owner, request: s.Request, ttl: s.TTL, mode: modeExclusive}
 		if one.request == "" {
 			one.request = fmt.Sprint("request ", number)
 		}
-		o := r.of(k)
-		switch do {
-		case "acquire":
-			one.metadata = s.Metadata
+		switch l := r.of(k).tally.pick(s.Back); {
+		case do == "acquire":
+			one.label = s.Label
+		case do == "renew" && s.End > 0 && len(c.each) == 0 && l.expires != 0:
+			one.token, one.ends = l.token, l.expires.add(int64(s.End-1))
 		default:
-			one.token = o.token(s.Back)
-			if l := o.latest(); do == "renew" && l != nil && s.End > 0 && len(c.each) == 0 {
-				one.ends = l.expires.Add(time.Duration(s.End-1) * time.Second)
-			}
+			one.token = l.token
 		}
 		if len(c.each) > 0 {
 			one.ends = c.each[0].ends
@@ -181,15 +168,6 @@ func (r *setRun) setCommand(number int, s SetStep) (setCommand, bool) {
 	c.name()
 	r.sets = append(r.sets, c)
 	return c, true
-}
-
-// givenUp is the command that gives an acquire up.
-func (c setCommand) givenUp() setCommand {
-	c.do = "give up"
-	for i := range c.each {
-		c.each[i].do = c.do
-	}
-	return c
 }
 
 // name tells each command which others it is sent with. Releases need not be told apart by that.
@@ -205,74 +183,71 @@ func (c *setCommand) name() {
 	}
 }
 
-// sendSet carries out a command on several locks and compares its outcome with what the oracles say.
-func (r *setRun) sendSet(ctx context.Context, c setCommand, lost int, now time.Time) error {
-	least, second := map[string]int64{}, false
-	for _, one := range c.each {
-		least[one.key] = max(slices.Max(append([]int64{0}, r.of(one.key).tokens...)), now.UnixMicro())
-		second = second || r.of(one.key).afterRefusal(one, now)
+// sendSet carries out a command on several locks, and compares its outcome with what the oracle says of each of them.
+func (r *setRun) sendSet(ctx context.Context, c setCommand, s Step) error {
+	at := momentOf(r.clock.Now())
+	if _, whole := r.answerSet(c, at, false); !whole { // it has several writes, or none that applies
+		s.Lost = 0
 	}
-	if c.do == "give up" && r.knowsSome(c) {
-		lost = 0 // several writes: one that decides what is known, then those that apply
-	}
-	lost = r.lose(lost, second) // the write that may be applied is one to all of them
-	want, whole := r.answerSet(c, now)
-	for ; lost > 0 && whole; lost-- { // what is not done in one step is not done by what gets lost
-		want, _ = r.answerSet(c, now)
-	}
-	got, err := sendSet(ctx, r.locks, r.tenant, c)
+	r.store.disturb(s)
+	got, o, err := sendSet(ctx, r.locks, r.tenant, c)
 	if err != nil {
 		return err
 	}
-	if got.Code == want.Code && len(got.Leases) == len(want.Leases) {
-		for i, one := range c.each {
-			if want.Code == "OK" && c.do == "acquire" {
-				l := r.of(one.key).latest()
-				l.by.lease = cmp.Or(l.by.lease, got.Leases[i].Lease) // the first time that it is shown
-				want.Leases[i].Lease = l.by.lease
-			}
-			if i < len(want.Leases) && want.Leases[i].Token == start {
-				if n := got.Leases[i].Token; n <= least[one.key] || n > least[one.key]+1e6 {
-					return fmt.Errorf("tokens start at %d, %d at least", n, least[one.key]+1)
+	c.each = slices.Clone(c.each)
+	for i := range c.each {
+		if one := &c.each[i]; c.do == "acquire" && got.code == "OK" && len(got.leases) == len(c.each) {
+			one.lease = got.leases[i].lease
+			if l := &r.of(one.key).locks[0]; l.token == 0 {
+				if l.token, err = r.of(one.key).tally.starts(got.leases[i].token, at); err != nil {
+					return err
 				}
-				r.of(one.key).started(got.Leases[i].Token)
-				want.Leases[i].Token = got.Leases[i].Token
 			}
 		}
 	}
-	if (got.Key == "") != (got.Code == "OK") {
-		return fmt.Errorf("%s names the lock %q", got.Code, got.Key)
+	if r.store.lost { // it had its effect before the delivery whose outcome this is
+		r.answerSet(c, at, true)
 	}
-	if got.Code == "REQUEST_ID_REUSED" || got.Code == "LEASE_CHANGED" {
-		got.Key, want.Key = "", "" // what is wrong is wrong with all
+	want, _ := r.answerSet(c, at, true)
+	if (got.key == "") != (got.code == "OK") {
+		return fmt.Errorf("%s names the lock %q", got.code, got.key)
 	}
-	if got.String() != want.String() {
-		return fmt.Errorf("%s %+v:\ngot  %v\nwant %v", c.do, c.each, got, want)
+	if got.code == "REQUEST_ID_REUSED" || got.code == "LEASE_CHANGED" {
+		got.key, want.key = "", "" // what is wrong is wrong with all
+	}
+	if !got.same(want) {
+		return fmt.Errorf("%s %+v:\ngot  %+v\nwant %+v", c.do, c.each, got, want)
+	}
+	for _, one := range c.each {
+		i := slices.IndexFunc(o.Leases, func(l lock.Lease) bool { return l.Key == one.key })
+		did := lock.Outcome{Code: lock.OK}
+		switch {
+		case i >= 0:
+			did.Lease = o.Leases[i]
+		case got.code != "OK" || c.do != "give up":
+			continue
+		}
+		if err := r.of(one.key).tally.saw(one, did, at); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// knowsSome reports whether some of the locks know that a request was given up.
-func (r *setRun) knowsSome(c setCommand) bool {
-	return slices.ContainsFunc(c.each, func(one command) bool {
-		before, _ := remembered(r.of(one.key).givenUp, one)
-		return before != nil
-	})
-}
-
-// answerSet says what a command on several locks must return, and remembers its effect. whole: it has one on all of
-// them.
-func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole bool) {
-	answers := make([]outcome, len(c.each))
-	after := make([]*oracle, len(c.each))
+// answerSet says what a command on several locks must return, and remembers its effect if it is sent. whole: it has one
+// on all of them.
+func (r *setRun) answerSet(c setCommand, at moment, sent bool) (want setOutcome, whole bool) {
+	results := make([]modesResult, len(c.each))
+	shows := make([]shown, len(c.each))
 	fresh, repeated, refused := 0, 0, 0
 	for i, one := range c.each {
-		after[i] = r.of(one.key).clone()
-		answers[i] = after[i].answer(one, now)
+		l := r.of(one.key).locks[0]
+		x := l.step(one, at, at)[0] // the locks have only the plain form
+		results[i], shows[i] = x, named(one, x.shows(l, one, x.answer.codes, at))
 		switch {
-		case answers[i].Code != "OK":
+		case x.answer.codes != "OK":
 			refused++
-		case answers[i].Replayed:
+		case x.answer.replayed == 1:
 			repeated++
 		default:
 			fresh++
@@ -281,85 +256,67 @@ func (r *setRun) answerSet(c setCommand, now time.Time) (want setOutcome, whole 
 	// What has one effect has it on all locks; but what is held of several leases is released or given up.
 	whole = fresh == len(c.each)
 	parts := c.do == "release" || c.do == "give up" && refused == 0
-	if whole || parts {
-		for i, one := range c.each {
-			r.oracles[one.key] = after[i]
-		}
-	}
-	want = setOutcome{Code: "OK", Replayed: fresh == 0, At: written(now)}
+	want = setOutcome{code: "OK", replayed: fresh == 0, at: at}
 	for i, one := range c.each {
-		if answers[i].Code == "OK" && (c.do != "give up" || answers[i].Token != 0) {
-			want.Leases = append(want.Leases, named(c.do, one, answers[i]))
+		if sent && (whole || parts) {
+			r.of(one.key).locks = []modesLock{results[i].after}
+		}
+		if results[i].answer.codes == "OK" && (c.do != "give up" || shows[i].token != 0) {
+			want.leases = append(want.leases, shows[i])
 		}
 	}
 	if refused == 0 && (fresh == 0 || repeated == 0 || parts) {
 		return want, whole
 	}
 	if c.do != "release" {
-		want.Leases = nil
+		want.leases = nil
 	}
-	want.Replayed = false
+	want.replayed = false
 	if c.do == "acquire" && repeated > 0 { // one of the leases that this request obtained has ended
-		want.Code = "REQUEST_ID_REUSED"
+		want.code = "REQUEST_ID_REUSED"
 		return want, whole
 	}
 	if refused == 0 {
-		want.Code = "LEASE_CHANGED"
+		want.code = "LEASE_CHANGED"
 		return want, whole
 	}
-	worst := -1
-	for i, a := range answers {
-		if a.Code == "OK" {
-			continue
-		}
-		if worst < 0 || cmp.Or(cmp.Compare(severity(a), severity(answers[worst])),
-			cmp.Compare(answers[worst].RetryAfter, a.RetryAfter)) < 0 {
-			worst = i
+	for i, x := range results {
+		code, retry := x.answer.codes, x.answer.retryTo
+		if code != "OK" && (want.code == "OK" ||
+			cmp.Or(cmp.Compare(severity(code), severity(want.code)), cmp.Compare(want.retry, retry)) < 0) {
+			want.code, want.key, want.retry = code, c.each[i].key, retry
 		}
 	}
-	want.Code, want.Key, want.RetryAfter = answers[worst].Code, c.each[worst].key, answers[worst].RetryAfter
 	return want, whole
 }
 
 // severity orders refusals: the first is the one that is shown. A lock that is closed for its lock delay is like one
 // that is held.
-func severity(a outcome) int {
-	if a.Code == "LOCK_DELAYED" {
-		a.Code = "LOCK_HELD"
+func severity(code string) int {
+	if code == "LOCK_DELAYED" {
+		code = "LOCK_HELD"
 	}
 	return slices.Index([]string{
 		"LEASE_LOST", "LEASE_RELEASED", "LEASE_EXPIRED", "NOT_OWNER", "REQUEST_ID_REUSED", "LEASE_CHANGED", "LOCK_HELD",
-	}, a.Code)
+	}, code)
 }
 
 // named is as much of a lease as is shown of it after a command on several.
-func named(do string, c command, a outcome) outcome {
-	switch do {
+func named(c modesCommand, s shown) shown {
+	switch c.do {
 	case "acquire":
-		a.Code, a.At, a.Replayed = "", "", false
-		return a
+		return s
 	case "renew":
-		return outcome{Token: a.Token, Owner: a.Owner, Phase: a.Phase, Expires: a.Expires}
+		return shown{token: s.token, owner: s.owner, phase: s.phase, expires: s.expires}
 	case "give up":
-		return outcome{Token: a.Token, Phase: a.Phase}
+		return shown{token: s.token, phase: s.phase}
 	default:
-		return outcome{Token: c.token, Owner: c.owner, Phase: "RELEASED"}
+		return shown{token: c.token, owner: c.owner, phase: "RELEASED"}
 	}
-}
-
-// clone is a copy with which may be done what the original is not to know of.
-func (o *oracle) clone() *oracle {
-	n := &oracle{forces: slices.Clone(o.forces), tokens: slices.Clone(o.tokens), givenUp: slices.Clone(o.givenUp)}
-	for _, l := range o.leases {
-		c := *l
-		c.renewals = slices.Clone(l.renewals)
-		n.leases = append(n.leases, &c)
-	}
-	return n
 }
 
 // sendSet carries out one command on several locks.
-func sendSet(ctx context.Context, locks *lock.Locks, tenant string, c setCommand) (setOutcome, error) {
+func sendSet(ctx context.Context, locks *lock.Locks, tenant string, c setCommand) (setOutcome, lock.SetOutcome, error) {
 	var (
 		o      lock.SetOutcome
 		err    error
@@ -371,33 +328,34 @@ func sendSet(ctx context.Context, locks *lock.Locks, tenant string, c setCommand
 		keys = append(keys, one.key)
 		leases = append(leases, lock.SetLease{Key: one.key, Token: one.token})
 	}
-	acquire := lock.AcquireSet{Tenant: tenant, Keys: keys, Owner: first.owner, RequestID: first.request,
-		TTLSeconds: first.ttl, Metadata: first.metadata}
+	a := modesAcquire(lock.ID{}, first)
+	acquire := lock.AcquireSet{Tenant: tenant, Keys: keys, Owner: a.Owner, RequestID: a.RequestID,
+		TTLSeconds: a.TTLSeconds, Metadata: a.Metadata}
 	switch c.do {
 	case "acquire":
 		o, err = locks.AcquireSet(ctx, acquire)
 	case "give up":
 		o, err = locks.GiveUpSet(ctx, lock.GiveUpSet{Acquire: acquire})
 	case "renew":
-		o, err = locks.RenewSet(ctx, lock.RenewSet{
-			Tenant: tenant, Leases: leases, Owner: first.owner, RequestID: first.request, TTLSeconds: first.ttl,
-			ExpiresAt: first.ends,
-		})
-	default:
-		o, err = locks.ReleaseSet(ctx, lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: first.owner,
-			RequestID: first.request})
-	}
-	got := setOutcome{Code: string(o.Code), Replayed: o.Replayed, At: written(o.At), Key: o.Refusal.Lease.Key,
-		RetryAfter: o.Refusal.RetryAfter}
-	for _, l := range o.Leases {
-		one := seen(l.Status)
-		one.Token = l.Token
-		if c.do != "acquire" {
-			one = outcome{Token: l.Token, Owner: l.Owner, Phase: one.Phase, Expires: one.Expires}
+		n := lock.RenewSet{Tenant: tenant, Leases: leases, Owner: a.Owner, RequestID: a.RequestID, TTLSeconds: a.TTLSeconds}
+		if first.ends != 0 {
+			n.ExpiresAt = timeOf(first.ends)
 		}
-		got.Leases = append(got.Leases, one)
+		o, err = locks.RenewSet(ctx, n)
+	default:
+		o, err = locks.ReleaseSet(ctx, lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: a.Owner,
+			RequestID: a.RequestID})
 	}
-	return got, err
+	got := setOutcome{code: string(o.Code), replayed: o.Replayed, at: momentOf(o.At), key: o.Refusal.Lease.Key,
+		retry: moment(o.Refusal.RetryAfter.Milliseconds())}
+	for _, l := range o.Leases {
+		one := shownOf(l.Status)
+		if one.token = l.Token; c.do != "acquire" {
+			one = shown{token: l.Token, owner: l.Owner, phase: one.phase, expires: one.expires}
+		}
+		got.leases = append(got.leases, one)
+	}
+	return got, o, err
 }
 
 // SetHistory lets concurrent callers take overlapping sets of locks, on a store that loses requests and responses and
@@ -555,29 +513,30 @@ func ambiguousSets(t *testing.T, store docstore.Store, faults Faults, clock *Clo
 	set := func(do, owner, request string, tokens map[string]int64) setCommand {
 		c := setCommand{do: do}
 		for _, k := range setKeys {
-			c.each = append(c.each, command{key: k, owner: owner, request: request, ttl: 60, token: tokens[k]})
+			c.each = append(c.each, modesCommand{key: k, owner: owner, request: request, ttl: 60, token: tokens[k]})
 		}
 		return c
 	}
 	tokens := map[string]int64{}
 	if do != "acquire" {
-		a, err := sendSet(t.Context(), locks, "acme", set("acquire", "ann", "r0", nil))
-		if err != nil || a.Code != "OK" {
+		a, _, err := sendSet(t.Context(), locks, "acme", set("acquire", "ann", "r0", nil))
+		if err != nil || a.code != "OK" {
 			t.Fatalf("the leases to begin with: %+v, %v", a, err)
 		}
-		for i, l := range a.Leases {
-			tokens[setKeys[i]] = l.Token
+		for i, l := range a.leases {
+			tokens[setKeys[i]] = l.token
 		}
 		clock.Advance(time.Second)
 	}
 	answer, err := untilAnswered(t, faults, fate, func(ctx context.Context) (setOutcome, error) {
-		return sendSet(ctx, locks, "acme", set(do, "ann", "r1", tokens))
+		o, _, err := sendSet(ctx, locks, "acme", set(do, "ann", "r1", tokens))
+		return o, err
 	})
-	if err != nil || answer.Code != "OK" || len(answer.Leases) != len(setKeys) {
+	if err != nil || answer.code != "OK" || len(answer.leases) != len(setKeys) {
 		t.Fatalf("after all tries: %+v, %v", answer, err)
 	}
-	again, err := sendSet(t.Context(), locks, "acme", set(do, "ann", "r1", tokens))
-	if answer.Replayed = true; err != nil || again.String() != answer.String() {
+	again, _, err := sendSet(t.Context(), locks, "acme", set(do, "ann", "r1", tokens))
+	if answer.replayed = true; err != nil || !again.same(answer) {
 		t.Errorf("once more: %+v, %v; want %+v", again, err, answer)
 	}
 	want := map[string]lock.Phase{"acquire": lock.Active, "renew": lock.Active, "release": lock.Released}[do]
@@ -588,18 +547,18 @@ func ambiguousSets(t *testing.T, store docstore.Store, faults Faults, clock *Clo
 		}
 	}
 	if do == "acquire" {
-		for i, l := range answer.Leases {
-			tokens[setKeys[i]] = l.Token
+		for i, l := range answer.leases {
+			tokens[setKeys[i]] = l.token
 		}
 	}
 	clock.Advance(time.Hour)
-	next, err := sendSet(t.Context(), locks, "acme", set("acquire", "bob", "b1", nil))
-	if err != nil || next.Code != "OK" {
+	next, _, err := sendSet(t.Context(), locks, "acme", set("acquire", "bob", "b1", nil))
+	if err != nil || next.code != "OK" {
 		t.Fatalf("the next leases: %+v, %v", next, err)
 	}
-	for i, l := range next.Leases {
-		if k := setKeys[i]; l.Token != tokens[k]+1 {
-			t.Errorf("the next token of %q is %d, want %d", k, l.Token, tokens[k]+1)
+	for i, l := range next.leases {
+		if k := setKeys[i]; l.token != tokens[k]+1 {
+			t.Errorf("the next token of %q is %d, want %d", k, l.token, tokens[k]+1)
 		}
 	}
 }
