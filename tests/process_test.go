@@ -117,6 +117,13 @@ var children = map[string]func() int{}
 
 const childVariable = "LEASEHOLD_TEST_CHILD"
 
+// childCommand is this binary as the child of a name, killed when ctx ends.
+func childCommand(ctx context.Context, name string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(append(environment(), env...), childVariable+"="+name)
+	return cmd
+}
+
 func TestMain(m *testing.M) {
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		os.Exit(child())

@@ -367,7 +367,7 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 		time.Sleep(d.still())
 		looked = false
 	}
-	if !d.referee.Step(l.AnalysisID, l.Token, time.Now()) {
+	if !d.referee.Step(l.AnalysisID, l.Token) {
 		d.tally.Add("stale steps rejected", 1)
 		if looked {
 			d.failf("analysis %s: a step under token %d was rejected right after the run learned that it holds the lock",
