@@ -14,12 +14,6 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// measure is how the rules under test measure the time that a store takes, and whether the model expects late grants.
-type measure struct {
-	now  func() time.Time
-	late bool
-}
-
 // record lets four callers send 25 commands each at once, and holds what they saw against the model. newCaller gives
 // each a function that sends one command.
 func record(clock *Clock, seed uint64, m porcupine.Model, newCaller func(*caller) func() error) error {

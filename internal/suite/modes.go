@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -21,74 +20,15 @@ func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 			t.Error(err)
 		}
 	})
-	t.Run("fifty callers at once, three permits", func(t *testing.T) { somePermits(t, newStore) })
+	t.Run("fifty callers at once, three permits", func(t *testing.T) {
+		atOnce(t, newStore, lock.Acquire{Mode: lock.Permits, Limit: 3}, 3)
+	})
 	t.Run("first come first served", func(t *testing.T) { inOrder(t, newStore) })
 	t.Run("a hundred permits that expired together", func(t *testing.T) { manyExpired(t, newStore) })
 	t.Run("a set beside a line that is never empty", func(t *testing.T) { setBesideALine(t, newStore) })
-	for name, ask := range obtains {
-		for _, n := range []int{21, 100} {
-			t.Run(fmt.Sprintf("%s after %d readers that died", name, n), func(t *testing.T) {
-				clock := NewClock()
-				afterTheDead(t, newStore(t, clock.Now), clock, n, ask)
-			})
-		}
-	}
 }
 
 var modesProof = proof[ModesStep]{program: ModesProgram, run: RunModes, history: ModesHistory}
-
-// somePermits lets fifty callers ask for one of three permits at once: three get one, each another, and the others
-// learn that it is held.
-func somePermits(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
-	const (
-		callers = 50
-		permits = 3
-	)
-	clock := NewClock()
-	store := newStore(t, clock.Now)
-	var (
-		outcomes = make(chan lock.Outcome, callers)
-		start    = make(chan struct{})
-	)
-	for i := range callers {
-		go func() {
-			<-start
-			c := lock.Acquire{
-				ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: fmt.Sprint("caller ", i), RequestID: "r1", TTLSeconds: 60,
-				LeaseID: fmt.Sprint("lease ", i),
-				Mode:    lock.Permits, Limit: permits,
-			}
-			for {
-				o, err := rule.Run(t.Context(), store, clock.Now, c)
-				if err == nil {
-					outcomes <- o
-					return
-				}
-				if t.Context().Err() != nil {
-					return
-				}
-			}
-		}()
-	}
-	close(start)
-	taken, held := map[int64]int64{}, 0
-	for range callers {
-		switch o := <-outcomes; o.Code {
-		case lock.OK:
-			if taken[o.Lease.Permit] != 0 || o.Lease.Permit < 1 || o.Lease.Permit > permits {
-				t.Errorf("permit %d under tokens %d and %d", o.Lease.Permit, taken[o.Lease.Permit], o.Lease.Token)
-			}
-			taken[o.Lease.Permit] = o.Lease.Token
-		case lock.Held:
-			held++
-		default:
-			t.Errorf("outcome %+v", o)
-		}
-	}
-	if len(taken) != permits || held != callers-permits {
-		t.Errorf("permits %v, %d were refused", taken, held)
-	}
-}
 
 // inOrder lets callers wait in line, of which some die and one gives up: the others get the lock in the order in which
 // they came, each in the write by which the one before it ended, or once that is over.
@@ -248,83 +188,4 @@ func setBesideALine(t *testing.T, newStore func(t *testing.T, now func() time.Ti
 		}
 	}
 	t.Error("the set never got its locks")
-}
-
-// obtains are callers that ask once for a lock that no one holds. They report whether they obtained it.
-var obtains = map[string]func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error){
-	"a writer": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
-		o, err := l.Acquire(ctx, lock.Acquire{ID: id, Owner: "zoe", RequestID: "r", TTLSeconds: 60})
-		return o.Code, err
-	},
-	"another limit": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
-		o, err := l.Acquire(ctx, lock.Acquire{ID: id, Owner: "zoe", RequestID: "r", TTLSeconds: 60, Mode: lock.Permits,
-			Limit: 3})
-		return o.Code, err
-	},
-	"a set": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
-		o, err := l.AcquireSet(ctx, lock.AcquireSet{Tenant: id.Tenant, Keys: []string{id.Key, "another"}, Owner: "zoe",
-			RequestID: "r", TTLSeconds: 60})
-		return o.Code, err
-	},
-	"a force-release, then a writer": func(ctx context.Context, l *lock.Locks, id lock.ID) (lock.Code, error) {
-		o, err := l.ForceRelease(ctx, lock.ForceRelease{ID: id, By: "root", Reason: "it hangs", RequestID: "f"})
-		if err != nil || o.Code != lock.NotHeld {
-			return o.Code, err
-		}
-		o, err = l.Acquire(ctx, lock.Acquire{ID: id, Owner: "zoe", RequestID: "r", TTLSeconds: 60})
-		return o.Code, err
-	},
-}
-
-// afterTheDead lets readers wait in line behind a writer, have the lock and die, each in another way: handed the lock
-// they never come again, or they claim it, with a lock delay, and are ended by force. The lock is obtained by the
-// caller that asks once.
-func afterTheDead(
-	t *testing.T, store docstore.Store, clock *Clock, n int,
-	ask func(context.Context, *lock.Locks, lock.ID) (lock.Code, error),
-) {
-	t.Helper()
-	l, id := lock.New(store, &lock.Options{Now: clock.Now}), lock.ID{Tenant: "acme", Key: "k"}
-	must := func(o lock.Outcome, err error) lock.Outcome {
-		t.Helper()
-		if err != nil || o.Code != lock.OK && o.Position == 0 {
-			t.Fatalf("%+v, %v", o, err)
-		}
-		return o
-	}
-	reader := func(i int) lock.Acquire {
-		return lock.Acquire{
-			ID: id, Owner: fmt.Sprint("dead ", i), RequestID: "r", TTLSeconds: 60, Mode: lock.Shared,
-			LockDelaySeconds: int64(i % 3), WaitSeconds: 20,
-		}
-	}
-	writer := must(l.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: "r", TTLSeconds: 60}))
-	for i := range n {
-		must(lineUp(t.Context(), l, reader(i)))
-	}
-	must(l.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: writer.Lease.Token, RequestID: "e"}))
-	for i := range 5 {
-		if o := must(lineUp(t.Context(), l, reader(n-1-i))); o.Code != lock.OK {
-			t.Fatalf("reader %d: %+v", n-1-i, o)
-		}
-	}
-	must(l.ForceRelease(t.Context(), lock.ForceRelease{ID: id, By: "root", Reason: "it hangs", RequestID: "f0",
-		LeaseID: lastLease(t, l, id)}))
-	clock.Advance(62 * time.Second)
-	if code, err := ask(t.Context(), l, id); err != nil || code != lock.OK {
-		t.Errorf("%s, %v", code, err)
-	}
-	if st, found, err := l.Get(t.Context(), id); err != nil || !found || st.Phase != lock.Active || st.Owner != "zoe" {
-		t.Errorf("%+v, %v", st, err)
-	}
-}
-
-// lastLease is the ID of the latest lease of a lock.
-func lastLease(t *testing.T, l *lock.Locks, id lock.ID) string {
-	t.Helper()
-	st, _, err := l.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return st.LeaseID
 }
