@@ -108,23 +108,25 @@ func TestHistoriesOnASlowStore(t *testing.T) {
 	}
 }
 
-// slowStore lets more time pass than a grant of a rate or a lease of a second has, before some of its responses: not
-// before those to the two writes with which a history begins.
+// slowStore lets more time pass than a grant of a rate or a lease of a second has, before it responds to some grants: not
+// to the one with which a history of locks begins.
 type slowStore struct {
 	through
 	clock         *Clock
 	mu            sync.Mutex
 	random        *rand.Rand
-	writes, waits int
+	grants, waits int
 }
 
 func (s *slowStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	r, err := s.Store.Write(ctx, writes...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.writes++; s.writes > 2 && s.random.IntN(4) == 0 {
-		s.waits++
-		s.clock.Advance(5 * tick)
+	if writes[0].Add != nil && r.Applied {
+		if s.grants++; s.grants > 1 && s.random.IntN(3) == 0 {
+			s.waits++
+			s.clock.Advance(5 * tick)
+		}
 	}
 	return r, err
 }
