@@ -446,29 +446,16 @@ func (c *crashRun) next(d crash, subject, worker string) bool {
 // worker keeps a process running, one after the other.
 func (c *crashRun) worker(number string) {
 	for c.life.Err() == nil {
-		var stderr bytes.Buffer
-		cmd := childCommand(c.life, "chaos worker", "SERVER="+c.server, "REFEREE="+c.url, "NUMBER="+number,
-			"SEED="+strconv.FormatUint(c.seed, 10))
-		cmd.Stderr = &stderr
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			c.t.Error(err)
-			return
-		}
 		c.mu.Lock()
-		err = cmd.Start()
+		cmd, done := childProcess(c.life, c.t, "chaos worker", "SERVER="+c.server, "REFEREE="+c.url, "NUMBER="+number,
+			"SEED="+strconv.FormatUint(c.seed, 10))
 		c.workers[number] = cmd
 		c.mu.Unlock()
-		if err != nil {
-			c.t.Error(err)
+		if cmd.Process == nil {
 			return
 		}
 		c.tally.Add("processes", 1)
-		_ = cmd.Wait()
-		_ = stdin.Close()
-		if s := stderr.String(); s != "" && c.life.Err() == nil {
-			c.t.Errorf("worker %s: %v: %s", number, cmd.ProcessState, s)
-		}
+		done()
 		c.mu.Lock()
 		delete(c.endpoints, number)
 		c.mu.Unlock()

@@ -226,6 +226,40 @@ func program(t *testing.T, path, text string) {
 	}
 }
 
+// awaited waits until something is so.
+func awaited(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(failAfter); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not in time: ", what)
+		}
+	}
+}
+
+// childProcess starts this binary as the child of a name. It ends with ctx, and the child may read its standard input to
+// end with this process. done returns when it has ended, and reports what it complained of.
+func childProcess(ctx context.Context, t *testing.T, name string, env ...string) (cmd *exec.Cmd, done func()) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd = childCommand(ctx, name, env...)
+	cmd.Stderr = &stderr
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return cmd, func() {}
+	}
+	return cmd, func() {
+		_ = cmd.Wait()
+		_ = stdin.Close()
+		if stderr.Len() > 0 && ctx.Err() == nil {
+			t.Errorf("%s: %v: %s", name, cmd.ProcessState, stderr.Bytes())
+		}
+	}
+}
+
 // environment is that of this process without what could lead the command to another store.
 func environment() []string {
 	var env []string

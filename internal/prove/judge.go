@@ -586,7 +586,7 @@ func (r *rig) returned(q *request, e machineid.Ended) {
 	}
 }
 
-// begins judges that a client holds its lease from now on, or for longer.
+// begins judges that a client holds its lease from now on, or for longer, or works under it.
 func (r *rig) begins(c *client) {
 	if r.scene.steps {
 		return
@@ -604,9 +604,6 @@ func (r *rig) begins(c *client) {
 		}
 	}
 }
-
-// worked judges that a client works under its lease.
-func (r *rig) worked(c *client) { r.begins(c) }
 
 // told judges the result of a run that a client got.
 func (r *rig) told(c *client, result string) {

@@ -190,10 +190,6 @@ func numbered[S any, K comparable, O any](first S, key func(S) K,
 			return next
 		},
 		Hash: func(state any) uint64 { return uint64(state.(int)) },
-		DescribeOperation: func(in, out any) string {
-			return fmt.Sprintf("%+v -> %+v", *in.(*input), out)
-		},
-		DescribeState: func(state any) string { return fmt.Sprintf("%+v", states[state.(int)]) },
 	}
 }
 

@@ -20,8 +20,6 @@ func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	t.Run("several at once", func(t *testing.T) { LockSets(t, newStore) })
 	t.Run("waiting", func(t *testing.T) { Waiting(t, newStore) })
 	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { OneGrant(t, newStore) })
-	t.Run("LS-ACC-03 tokens rise across takeovers", func(t *testing.T) { risingTokens(t, newStore) })
-	t.Run("LS-INV-002 tokens rise across removals", func(t *testing.T) { removedLocks(t, newStore) })
 }
 
 var locksProof = proof[Step]{program: Program, run: Run, history: LockHistory}
@@ -77,65 +75,4 @@ func atOnce(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.S
 		t.Errorf("%d may have it at once, and these got it: %+v, %v", most, leases, err)
 	}
 	return told, last
-}
-
-// risingTokens takes a lock over again and again, after releases and after expiries (LS-ACC-03, LS-INV-002,
-// LS-ACQ-002).
-func risingTokens(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
-	clock := NewClock()
-	locks := lock.New(newStore(t, clock.Now), &lock.Options{Now: clock.Now})
-	id := lock.ID{Tenant: "acme", Key: "k"}
-	var last int64
-	for n := range 20 {
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", n), TTLSeconds: 1})
-		if err != nil || o.Code != lock.OK || o.Replayed || last > 0 && o.Lease.Token != last+1 {
-			t.Fatalf("grant %d after token %d: %+v, %v", n, last, o, err)
-		}
-		last = o.Lease.Token
-		if n%2 == 1 {
-			clock.Advance(time.Second)
-			continue
-		}
-		if o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last,
-			RequestID: "e1"}); err != nil || o.Code != lock.OK {
-			t.Fatalf("release %d: %+v, %v", n, o, err)
-		}
-	}
-}
-
-// removedLocks removes a lock's document again and again, as its retention or an administrator does, while it is held
-// and after (LS-INV-002, LS-INV-003): no token comes twice, and no earlier lease has a right.
-func removedLocks(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {
-	clock := NewClock()
-	store := newStore(t, clock.Now)
-	locks := lock.New(store, &lock.Options{Now: clock.Now})
-	id := lock.ID{Tenant: "acme", Key: "k"}
-	var last int64
-	for n := range 20 {
-		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: fmt.Sprint("r", n),
-			TTLSeconds: 60})
-		if err != nil || o.Code != lock.OK || o.Lease.Token <= last {
-			t.Fatalf("grant %d after token %d: %+v, %v", n, last, o, err)
-		}
-		if last > 0 {
-			r, err := locks.Renew(t.Context(), lock.Renew{ID: id, Owner: "ann", Token: last, RequestID: "n1", TTLSeconds: 60})
-			e, err2 := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last, RequestID: "e1"})
-			if err != nil || err2 != nil || r.Code != lock.LeaseLost || e.Code != lock.LeaseLost {
-				t.Errorf("the lease before grant %d: renew %+v, %v; release %+v, %v", n, r, err, e, err2)
-			}
-		}
-		if last = o.Lease.Token; n%2 == 0 {
-			if _, err := locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: last,
-				RequestID: "e1"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := remove(t.Context(), store, id.Tenant, id.Key); err != nil {
-			t.Fatal(err)
-		}
-		if s, found, err := locks.Get(t.Context(), id); err != nil || found {
-			t.Errorf("a removed lock reads %+v, %v", s, err)
-		}
-		clock.Advance(gone)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // fault is what happens to a worker, if it gets that far.
@@ -376,6 +374,3 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 	}
 	return nil
 }
-
-// equal reports whether two documents are.
-func equal(a, b docstore.Doc) bool { return maps.Equal(a, b) }
