@@ -236,8 +236,8 @@ func awaited(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// childProcess starts this binary as the child of a name. It ends with ctx, and the child may read its standard input to
-// end with this process. done returns when it has ended, and reports what it complained of.
+// childProcess starts this binary as the child of a name. It ends with ctx, and may read its standard input to end with
+// this process. done returns when it has ended, and reports what it complained of.
 func childProcess(ctx context.Context, t *testing.T, name string, env ...string) (cmd *exec.Cmd, done func()) {
 	t.Helper()
 	var stderr bytes.Buffer

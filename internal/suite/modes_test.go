@@ -99,7 +99,9 @@ func TestHistoriesOnASlowStore(t *testing.T) {
 		slow(func(s docstore.Store, c *Clock) error { return AnalysisHistory(t.Context(), s, c, "a", seed) })
 		for _, f := range append(modesFamilies, plainFamily) {
 			if f.modes[0] == modeRate || len(f.fair) == 0 && f.modes[0] == modeExclusive {
-				slow(func(s docstore.Store, c *Clock) error { return familyHistory(t.Context(), s, c, "t", seed, f) })
+				slow(func(s docstore.Store, c *Clock) error {
+					return familyHistory(t.Context(), s, c, "t", seed, f)
+				})
 			}
 		}
 	}
@@ -108,8 +110,8 @@ func TestHistoriesOnASlowStore(t *testing.T) {
 	}
 }
 
-// slowStore lets more time pass than a grant of a rate or a lease of a second has, before it responds to some grants: not
-// to the one with which a history of locks begins.
+// slowStore lets more time pass than a grant of a rate or a lease of a second has, before it responds to some grants:
+// not to the one with which a history of locks begins.
 type slowStore struct {
 	through
 	clock         *Clock
