@@ -41,7 +41,7 @@ type Faults struct {
 // may return, and what is left.
 func Ambiguous(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	for name, s := range scenes {
-		t.Run(name, func(t *testing.T) { everyFate(t, newStore, s.play, firstWrite, secondWrite) })
+		t.Run(name, func(t *testing.T) { everyFate(t, newStore, s.play, "write 1", "write 2") })
 	}
 	everyFate(t, newStore, ambiguousSets, "acquire set", "renew set", "release set")
 }

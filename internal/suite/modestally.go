@@ -30,12 +30,6 @@ type modesKnown struct {
 	gone              bool   // of a lock that was removed
 }
 
-// modesKnew is what the caller of an acquire knows by its outcome.
-func modesKnew(c modesCommand, o lock.Outcome) modesKnown {
-	return modesKnown{token: o.Lease.Token, permit: o.Lease.Permit, id: o.Lease.LeaseID, owner: o.Lease.Owner, by: c,
-		acquired: momentOf(o.Lease.AcquiredAt), expires: momentOf(o.Lease.ExpiresAt)}
-}
-
 // ends is when the lease is known to be over.
 func (l modesKnown) ends() moment {
 	if l.isOver {
@@ -96,7 +90,8 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 	}
 	switch c.do {
 	case "acquire":
-		known := modesKnew(c, o)
+		known := modesKnown{token: o.Lease.Token, permit: o.Lease.Permit, id: o.Lease.LeaseID, owner: o.Lease.Owner, by: c,
+			acquired: momentOf(o.Lease.AcquiredAt), expires: momentOf(o.Lease.ExpiresAt)}
 		if i >= 0 {
 			old := y.leases[i]
 			if old.owner != known.owner || old.id != known.id || old.acquired != known.acquired {

@@ -111,16 +111,10 @@ func (s scene) begin(ctx context.Context, store docstore.Store, clock *Clock, te
 	return r, nil
 }
 
-// The writes of a command that meet a fate.
-const firstWrite, secondWrite = "write 1", "write 2"
-
 // play plays a scene in which a write of the command meets a fate, and the command is sent until it is answered.
 func (s scene) play(t *testing.T, inner docstore.Store, faults Faults, clock *Clock, which string, fate Fate) {
 	t.Helper()
-	store := &timed{Store: inner, fate: func() { faults.Next(t, fate) }}
-	if which == secondWrite {
-		store.which = 1
-	}
+	store := &timed{Store: inner, which: map[string]int{"write 2": 1}[which], fate: func() { faults.Next(t, fate) }}
 	if arranged := faults.Met; arranged != nil {
 		faults.Met = func() bool { return store.met.Load() && arranged() }
 	}
