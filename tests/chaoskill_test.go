@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
@@ -85,7 +84,7 @@ func chaosWorker() int {
 	if err != nil {
 		return complain(err)
 	}
-	m.tell("/up", url.Values{"worker": {m.number}, "url": {"http://" + l.Addr().String()}}, nil)
+	m.tell(told{Up: "http://" + l.Addr().String()})
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // ends with the process that started this one
 		os.Exit(0)
@@ -98,13 +97,23 @@ func complain(err error) int {
 	return 1
 }
 
+// told is something that a worker tells the referee: that it is up, that a crash would be here, that something is to be
+// counted, a step, or otherwise an event.
+type told struct {
+	Worker, Up, Subject, Count string
+	Crash                      crash
+	Step                       bool
+	Event                      chaos.Event
+}
+
 // tell tells the referee something and waits until it knows. It returns false if the referee rejects it.
-func (m *crashGate) tell(path string, query url.Values, e *chaos.Event) bool {
-	body, err := json.Marshal(e)
+func (m *crashGate) tell(what told) bool {
+	what.Worker = m.number
+	body, err := json.Marshal(what)
 	if err != nil {
 		panic(err)
 	}
-	r, err := m.client.Post(m.referee+path+"?"+query.Encode(), "application/json", bytes.NewReader(body))
+	r, err := m.client.Post(m.referee, "application/json", bytes.NewReader(body))
 	if err != nil {
 		os.Exit(complain(err)) // the test has ended
 	}
@@ -112,13 +121,13 @@ func (m *crashGate) tell(path string, query url.Values, e *chaos.Event) bool {
 	return r.StatusCode == http.StatusOK
 }
 
-func (m *crashGate) note(e chaos.Event) { m.tell("/event", nil, &e) }
+func (m *crashGate) note(e chaos.Event) { m.tell(told{Event: e}) }
 
-func (m *crashGate) count(what string) { m.tell("/count", url.Values{"what": {what}}, nil) }
+func (m *crashGate) count(what string) { m.tell(told{Count: what}) }
 
 // reached reports whether a crash of the process is planned at this point. Each planned one is reported once.
 func (m *crashGate) reached(d crash, subject string) bool {
-	return m.tell("/crash", url.Values{"what": {string(d)}, "subject": {subject}, "worker": {m.number}}, nil)
+	return m.tell(told{Crash: d, Subject: subject})
 }
 
 // dies ends the process, if this is where that happens.
@@ -172,11 +181,7 @@ func (m *crashGate) Finish(ctx context.Context, l once.Lock, r once.Result) erro
 	last := m.reached(afterFinish, l.AnalysisID)
 	err := m.Gate.Finish(ctx, l, r)
 	if err == nil {
-		status := "READY"
-		if r.Failed {
-			status = "FAILED"
-		}
-		m.note(chaos.Event{Kind: chaos.Finished, Analysis: l.AnalysisID, Token: l.Token, At: time.Now(), Status: status})
+		m.note(chaos.Event{Kind: chaos.Finished, Analysis: l.AnalysisID, Token: l.Token, At: time.Now()})
 	}
 	if last {
 		die()
@@ -207,10 +212,7 @@ func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 	steps := 2 + random.IntN(4)
 	last := random.IntN(steps)
 	for i := range steps {
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(20+random.IntN(300)) * time.Millisecond):
-		}
+		pauseFor(ctx, time.Duration(20+random.IntN(300))*time.Millisecond)
 		if i == last {
 			m.dies(duringWork, l.AnalysisID)
 		}
@@ -221,10 +223,11 @@ func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 		}
 		m.note(looked)
 		if i == last && m.reached(whileLooking, l.AnalysisID) {
-			m.stop()
+			if err := standStill(); err != nil { // the referee lets it go on, beyond its lock's end
+				return "", err
+			}
 		}
-		step := e(chaos.Stepped)
-		if !m.tell("/step", nil, &step) {
+		if !m.tell(told{Step: true, Event: e("")}) {
 			m.count("stale steps rejected")
 		}
 	}
@@ -239,15 +242,6 @@ func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 
 // failingAnalysis cannot succeed.
 const failingAnalysis = "a7"
-
-// stop stops the process until the referee lets it go on, beyond its lock's end.
-func (m *crashGate) stop() {
-	begin := time.Now()
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	for time.Since(begin) < crashTTL { // the signal arrives soon, and this ends after it
-		time.Sleep(time.Millisecond)
-	}
-}
 
 // sendStale sends what a worker would send that does not check its lock. Before a takeover the gate accepts a late
 // finish, so it sends that only after one.
@@ -341,22 +335,20 @@ func TestChaosOfProcesses(t *testing.T) {
 	for _, g := range grants {
 		latest[g.Analysis] = max(latest[g.Analysis], g.Token)
 	}
-	for _, id := range ids {
-		want := "READY"
+	want := func(id string) string {
 		if id == failingAnalysis {
-			want = "FAILED"
+			return "FAILED"
 		}
-		if a, err := gate.Get(t.Context(), id); err != nil || a.Status != want || a.Locked || a.OwnerID != "" {
-			t.Errorf("in the end %s should be %s: %+v, %v", id, want, a, err)
+		return "READY"
+	}
+	for _, id := range ids {
+		if a, err := gate.Get(t.Context(), id); err != nil || a.Status != want(id) || a.Locked || a.OwnerID != "" {
+			t.Errorf("in the end %s should be %s: %+v, %v", id, want(id), a, err)
 		}
 	}
 	for _, g := range grants {
-		want := "READY"
-		if g.Analysis == failingAnalysis {
-			want = "FAILED"
-		}
 		l := once.Lock{AnalysisID: g.Analysis, Owner: g.Owner, Token: g.Token}
-		if err := chaos.Replay(t.Context(), gate, l, g.Token == latest[g.Analysis], want, c.tally); err != nil {
+		if err := chaos.Replay(t.Context(), gate, l, g.Token == latest[g.Analysis], want(g.Analysis), c.tally); err != nil {
 			t.Error(err)
 		}
 	}
@@ -402,31 +394,28 @@ func plan(seed uint64, messages int, analyses []string) map[string][]crash {
 
 // ServeHTTP is what workers tell.
 func (c *crashRun) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	var e chaos.Event
-	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+	var what told
+	if err := json.NewDecoder(r.Body).Decode(&what); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	switch r.URL.Path {
-	case "/up":
+	rejected := false
+	switch e := what.Event; {
+	case what.Up != "":
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.endpoints[q.Get("worker")] = q.Get("url")
-	case "/event":
-		c.referee.Note(e)
-	case "/step":
-		if !c.referee.Step(e.Analysis, e.Token, e.At) {
-			w.WriteHeader(http.StatusConflict)
-		}
-	case "/count":
-		c.tally.Add(q.Get("what"), 1)
-	case "/crash":
-		if !c.next(crash(q.Get("what")), q.Get("subject"), q.Get("worker")) {
-			w.WriteHeader(http.StatusConflict)
-		}
+		c.endpoints[what.Worker] = what.Up
+	case what.Crash != "":
+		rejected = !c.next(what.Crash, what.Subject, what.Worker)
+	case what.Count != "":
+		c.tally.Add(what.Count, 1)
+	case what.Step:
+		rejected = !c.referee.Step(e.Analysis, e.Token)
 	default:
-		http.NotFound(w, r)
+		c.referee.Note(e)
+	}
+	if rejected {
+		w.WriteHeader(http.StatusConflict)
 	}
 }
 
@@ -457,30 +446,16 @@ func (c *crashRun) next(d crash, subject, worker string) bool {
 // worker keeps a process running, one after the other.
 func (c *crashRun) worker(number string) {
 	for c.life.Err() == nil {
-		var stderr bytes.Buffer
-		cmd := exec.CommandContext(c.life, os.Args[0])
-		cmd.Env = append(environment(), childVariable+"=chaos worker", "SERVER="+c.server, "REFEREE="+c.url, "NUMBER="+number,
-			"SEED="+strconv.FormatUint(c.seed, 10))
-		cmd.Stderr = &stderr
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			c.t.Error(err)
-			return
-		}
 		c.mu.Lock()
-		err = cmd.Start()
+		cmd, done := childProcess(c.life, c.t, "chaos worker", "SERVER="+c.server, "REFEREE="+c.url, "NUMBER="+number,
+			"SEED="+strconv.FormatUint(c.seed, 10))
 		c.workers[number] = cmd
 		c.mu.Unlock()
-		if err != nil {
-			c.t.Error(err)
+		if cmd.Process == nil {
 			return
 		}
 		c.tally.Add("processes", 1)
-		_ = cmd.Wait()
-		_ = stdin.Close()
-		if s := stderr.String(); s != "" && c.life.Err() == nil {
-			c.t.Errorf("worker %s: %v: %s", number, cmd.ProcessState, s)
-		}
+		done()
 		c.mu.Lock()
 		delete(c.endpoints, number)
 		c.mu.Unlock()
@@ -498,10 +473,7 @@ func (c *crashRun) message(n int, analysis string) {
 			}
 			try++
 		}
-		select {
-		case <-c.life.Done():
-		case <-time.After(time.Duration(300+random.IntN(600)) * time.Millisecond):
-		}
+		pauseFor(c.life, time.Duration(300+random.IntN(600))*time.Millisecond)
 	}
 }
 

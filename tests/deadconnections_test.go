@@ -197,22 +197,22 @@ func TestDeadConnections(t *testing.T) {
 
 			hole.swallow(true)
 			wait := calls("all for a while")
-			until(t, func() bool { return hole.left.Load() > 0 && hole.made() > 0 }) // the first tries are over
+			awaited(t, "the first tries are over", func() bool { return hole.left.Load() > 0 && hole.made() > 0 })
 			hole.heal()
 			wait()
 
 			hole.swallow(false)
 			wait = calls("stopped in the middle")
-			until(t, func() bool { return hole.took.Load() > 0 })
+			awaited(t, "the hole takes something", func() bool { return hole.took.Load() > 0 })
 			signal(syscall.SIGSTOP)
-			until(t, func() bool { return processState(t, p.cmd.Process.Pid) == "T" })
+			waitUntilStopped(t, p.cmd.Process.Pid)
 			late := calls("sent while it was stopped")
 			signal(syscall.SIGCONT)
 			wait()
 			late()
 
 			signal(syscall.SIGSTOP)
-			until(t, func() bool { return processState(t, p.cmd.Process.Pid) == "T" })
+			waitUntilStopped(t, p.cmd.Process.Pid)
 			hole.swallow(false)
 			wait = calls("dead when it goes on")
 			signal(syscall.SIGCONT)
@@ -277,15 +277,5 @@ func callTwenty(t *testing.T, url, round string) (wait func()) {
 	return func() {
 		running.Wait()
 		t.Logf("%s: %v", round, time.Since(began))
-	}
-}
-
-// until waits for what a process does.
-func until(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(failAfter); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it did not come to that within %v", failAfter)
-		}
 	}
 }

@@ -3,26 +3,17 @@
 package tests
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"os/exec"
-	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 func init() { children["freeze"] = freeze } //nolint:gochecknoinits // before TestMain, on systems that can
@@ -51,29 +42,17 @@ func freeze() int {
 	out, err := gate.Run(context.Background(), "a1", func(ctx context.Context, l once.Lock) (string, error) {
 		derived, cancel := context.WithCancel(ctx)
 		defer cancel()
-		step := func() bool {
-			r, err := http.Post(os.Getenv("LEASEHOLD_GUARD")+"?token="+strconv.FormatInt(l.Token, 10), "", nil)
-			if err != nil {
-				return false
-			}
-			_ = r.Body.Close()
-			return r.StatusCode == http.StatusOK
-		}
-		f.Before = step()
+		f.Before = guarded(l.Token)
 		fmt.Println("running")
-		stop := time.Now()
-		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		if err := standStill(); err != nil {
 			return "", err
-		}
-		for time.Since(
-			stop) < time.Second { //nolint:revive // the process stops now, or very soon; it goes on when this is over
 		}
 		f.Derived = errors.Is(once.Check(derived), once.ErrLost)
 		if err := ctx.Err(); err != nil {
 			f.Err = err.Error()
 		}
 		f.Lost = errors.Is(context.Cause(ctx), once.ErrLost)
-		f.After = step()
+		f.After = guarded(l.Token)
 		if os.Getenv("LEASEHOLD_STALE") == "" {
 			return "done", nil
 		}
@@ -121,40 +100,9 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	t.Helper()
 	store := docstore.NewMemory(nil)
 	makeAnalyses(t, store, "a1")
-	server := httptest.NewServer(httpapi.New(store, httpapi.Development{}, nil))
-	defer server.Close()
-	guard := lock.NewGuard(store, nil)
-	step := func(token int64) bool {
-		o, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "a1", Token: token})
-		return err == nil && o.Passed
-	}
-	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if token, err := strconv.ParseInt(r.FormValue("token"), 10, 64); err != nil || !step(token) {
-			w.WriteHeader(http.StatusConflict)
-		}
-	}))
-	defer behind.Close()
-
-	child := exec.CommandContext(t.Context(), os.Args[0])
-	child.Env = append(append(environment(), env...), childVariable+"=freeze", "LEASEHOLD_SERVER="+server.URL,
-		"LEASEHOLD_GUARD="+behind.URL)
-	var stderr bytes.Buffer
-	child.Stderr = &stderr
-	stdout, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = child.Process.Kill() })
-	lines := bufio.NewScanner(stdout)
-	if !lines.Scan() || lines.Text() != "running" {
-		t.Fatalf("the child said %q\n%s", lines.Text(), stderr.Bytes())
-	}
-	waitUntilStopped(t, child.Process.Pid)
-
-	c, err := client.New(server.URL, nil)
+	h := startHolder(t, store, "freeze", env...)
+	waitUntilStopped(t, h.cmd.Process.Pid)
+	c, err := client.New(h.url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +110,7 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	takeOver := func() {
 		for {
 			out, err := gate.Run(t.Context(), "a1", func(_ context.Context, l once.Lock) (string, error) {
-				if !step(l.Token) {
+				if !h.step(l.Token) {
 					return "", once.Permanent(errors.New("the guard rejected the step of the takeover"))
 				}
 				return "takeover", nil
@@ -188,21 +136,10 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
 	var got frozen
-	if !lines.Scan() {
-		t.Fatalf("the child said nothing\n%s", stderr.Bytes())
-	}
-	if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
-		t.Fatalf("the child said %q\n%s", lines.Text(), stderr.Bytes())
-	}
+	h.goesOn(t, &got)
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if err := child.Wait(); err != nil {
-		t.Errorf("the child: %v\n%s", err, stderr.Bytes())
 	}
 	result := "takeover"
 	if !want.Finish {
@@ -211,19 +148,4 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	if a, err := gate.Get(t.Context(), "a1"); err != nil || a.Result != result || a.Status != "READY" {
 		t.Errorf("the analysis: %+v, %v", a, err)
 	}
-}
-
-// waitUntilStopped waits until the system says that a process is stopped.
-func waitUntilStopped(t *testing.T, pid int) {
-	t.Helper()
-	for deadline := time.Now().Add(failAfter); time.Now().Before(deadline); {
-		switch processState(t, pid) {
-		case "T", "t":
-			return
-		case "":
-			t.Fatal("the child has ended")
-		}
-		time.Sleep(10 * time.Millisecond) // of another process: nothing tells when it changes
-	}
-	t.Fatal("the child did not stop")
 }

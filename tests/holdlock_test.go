@@ -68,32 +68,20 @@ func holdLock() int {
 	err = c.Do(context.Background(), "orders", nil, func(ctx context.Context, l *locks.Lock) error {
 		derived, cancel := context.WithCancel(ctx)
 		defer cancel()
-		step := func() bool {
-			r, err := http.Post(os.Getenv("LEASEHOLD_GUARD")+"?token="+strconv.FormatInt(l.Token(), 10), "", nil)
-			if err != nil {
-				return false
-			}
-			_ = r.Body.Close()
-			return r.StatusCode == http.StatusOK
-		}
-		said.Before = step()
+		said.Before = guarded(l.Token())
 		fmt.Println("running")
 		if os.Getenv("LEASEHOLD_STAY") != "" {
 			select {}
 		}
-		stop := time.Now()
-		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		if err := standStill(); err != nil {
 			return err
-		}
-		for time.Since(
-			stop) < time.Second { //nolint:revive // the process stops now, or very soon; it goes on when this is over
 		}
 		said.Derived = errors.Is(locks.Check(derived), locks.ErrLost)
 		if err := ctx.Err(); err != nil {
 			said.Err = err.Error()
 		}
 		said.Lost = errors.Is(context.Cause(ctx), locks.ErrLost)
-		said.After = step()
+		said.After = guarded(l.Token())
 		return nil
 	})
 	said.Do = errors.Is(err, locks.ErrLost)
@@ -104,7 +92,26 @@ func holdLock() int {
 	return 0
 }
 
-// holder is a child that holds the lock "orders" of a server, and the resource that the lock protects.
+// guarded takes a step at the resource that a child's lease protects, and reports whether it passed.
+func guarded(token int64) bool {
+	r, err := http.Post(os.Getenv("LEASEHOLD_GUARD")+"?token="+strconv.FormatInt(token, 10), "", nil)
+	if err != nil {
+		return false
+	}
+	_ = r.Body.Close()
+	return r.StatusCode == http.StatusOK
+}
+
+// standStill stops this process, and returns when it goes on.
+func standStill() error {
+	stop := time.Now()
+	err := syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	for err == nil && time.Since(stop) < time.Second { //nolint:revive // it stops now, or very soon
+	}
+	return err
+}
+
+// holder is a child that works under a lease of a server, and the resource that the lease protects.
 type holder struct {
 	cmd    *exec.Cmd
 	lines  *bufio.Scanner
@@ -113,9 +120,8 @@ type holder struct {
 	step   func(token int64) bool
 }
 
-func startHolder(t *testing.T, env ...string) *holder {
+func startHolder(t *testing.T, store docstore.Store, child string, env ...string) *holder {
 	t.Helper()
-	store := docstore.NewMemory(nil)
 	server := httptest.NewServer(httpapi.New(store, httpapi.Development{}, nil))
 	t.Cleanup(server.Close)
 	guard := lock.NewGuard(store, nil)
@@ -129,9 +135,8 @@ func startHolder(t *testing.T, env ...string) *holder {
 		}
 	}))
 	t.Cleanup(behind.Close)
-	h.cmd = exec.CommandContext(t.Context(), os.Args[0])
-	h.cmd.Env = append(append(environment(), env...), childVariable+"=holdlock", "LEASEHOLD_SERVER="+server.URL,
-		"LEASEHOLD_GUARD="+behind.URL)
+	h.cmd = childCommand(t.Context(), child, append(env, "LEASEHOLD_SERVER="+server.URL,
+		"LEASEHOLD_GUARD="+behind.URL)...)
 	h.cmd.Stderr = &h.stderr
 	stdout, err := h.cmd.StdoutPipe()
 	if err != nil {
@@ -146,6 +151,33 @@ func startHolder(t *testing.T, env ...string) *holder {
 		t.Fatalf("the child said %q\n%s", h.lines.Text(), h.stderr.Bytes())
 	}
 	return h
+}
+
+// waitUntilStopped waits until the system says that a process is stopped.
+func waitUntilStopped(t *testing.T, pid int) {
+	t.Helper()
+	awaited(t, "the process is stopped", func() bool {
+		state := processState(t, pid)
+		if state == "" {
+			t.Fatal("the process has ended")
+		}
+		return state == "T" || state == "t"
+	})
+}
+
+// goesOn lets the child go on, and reads what it says before it ends.
+func (h *holder) goesOn(t *testing.T, said any) {
+	t.Helper()
+	if err := h.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	h.lines.Scan()
+	if err := json.Unmarshal(h.lines.Bytes(), said); err != nil {
+		t.Fatalf("the child said %q\n%s", h.lines.Text(), h.stderr.Bytes())
+	}
+	if err := h.cmd.Wait(); err != nil {
+		t.Errorf("the child: %v\n%s", err, h.stderr.Bytes())
+	}
 }
 
 // takeOver waits for the lock, and takes a step under a lease that a busy machine does not lose.
@@ -170,32 +202,21 @@ func (h *holder) takeOver(t *testing.T) {
 // tokens. LS-FENCE-001
 func TestFrozenHolder(t *testing.T) {
 	t.Parallel()
-	h := startHolder(t)
+	h := startHolder(t, docstore.NewMemory(nil), "holdlock")
 	waitUntilStopped(t, h.cmd.Process.Pid)
 	h.takeOver(t)
-	if err := h.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
 	var got thawed
-	if !h.lines.Scan() {
-		t.Fatalf("the child said nothing\n%s", h.stderr.Bytes())
-	}
-	if err := json.Unmarshal(h.lines.Bytes(), &got); err != nil {
-		t.Fatalf("the child said %q\n%s", h.lines.Text(), h.stderr.Bytes())
-	}
+	h.goesOn(t, &got)
 	if want := (thawed{Before: true, Derived: true, Err: "context canceled", Lost: true, Do: true,
 		Events: "Acquired Lost "}); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if err := h.cmd.Wait(); err != nil {
-		t.Errorf("the child: %v\n%s", err, h.stderr.Bytes())
 	}
 }
 
 // TestKilledHolder: the lock of a process that was killed is another's when its lease has ended.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
-	h := startHolder(t, "LEASEHOLD_STAY=1")
+	h := startHolder(t, docstore.NewMemory(nil), "holdlock", "LEASEHOLD_STAY=1")
 	if err := h.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

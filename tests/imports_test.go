@@ -157,10 +157,10 @@ var imports = map[string][]string{
 	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
 	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
 	"internal/lambdatest":      {"github.com/aws/aws-lambda-go/events"},
-	"internal/suite": {"kazahana", "repo", "pgregory.net/rapid",
+	"internal/suite": {"internal/prove", "kazahana", "repo", "pgregory.net/rapid",
 		"github.com/anishathalye/porcupine"},
 	"tests": {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/price",
-		"internal/suite", "kazahana", "once", "repo"},
+		"internal/prove", "internal/suite", "kazahana", "once", "repo"},
 }
 
 // under reports whether a package is, or lies in, a folder.

@@ -16,12 +16,12 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/prove"
 	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -47,7 +47,7 @@ func TestWhatIsFreeIsObtainedOfProcesses(t *testing.T) {
 					t.Parallel()
 					env, args := backend(t)
 					c := &crowd{
-						t: t, random: rand.New(rand.NewPCG(seed, 0)), one: name != "dynamodb",
+						t: t, random: rand.New(rand.NewPCG(seed, 0)), begin: time.Now(), one: name != "dynamodb",
 						gaveUp: map[string]bool{}, obtained: map[string]bool{},
 					}
 					for n := range c.servers {
@@ -221,7 +221,8 @@ func (c *crowd) named(r contracts.AcquireRequest, ttl int64) contracts.AcquireRe
 type crowd struct {
 	t       *testing.T
 	random  *rand.Rand // of the test's own goroutine
-	one     bool       // the store has one clock, to the millisecond
+	begin   time.Time
+	one     bool // the store has one clock, to the millisecond
 	servers [2]*serverAt
 	owners  int
 	calm    atomic.Bool // no more faults
@@ -274,12 +275,8 @@ func (s *serverAt) start(t *testing.T) {
 // stop ends the server as its host does, and waits until it is gone.
 func (s *serverAt) stop(t *testing.T) {
 	t.Helper()
-	if err := s.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-s.process.ended; err != nil {
-		t.Errorf("a server that was stopped ended with %v\n%s", err, s.process.stderr.Bytes())
-	}
+	s.process.terminate(t)
+	s.process.stops(t)
 }
 
 var requestsWaiting = regexp.MustCompile(`(?m)^leasehold_requests_waiting{[^}]*leasehold_what="locks"[^}]*} (\d+)$`)
@@ -335,7 +332,7 @@ func (c *crowd) play(test context.Context, program []contested) {
 	}()
 	killed, alive := c.servers[0], c.servers[1]
 
-	held := map[string][]*grantSeen{}
+	held := map[string][]*grantSeen{} // nil: of a rate whose window had passed when the response arrived
 	for _, l := range program {
 		for _, h := range l.holders {
 			lease, err := alive.commands.Acquire(ctx, oneTenant, h.key, h.request)
@@ -343,7 +340,7 @@ func (c *crowd) play(test context.Context, program []contested) {
 			case err == nil:
 				held[l.key] = append(held[l.key], c.granted(h, lease))
 			case h.request.Mode == contracts.LockModeRate && errors.Is(err, contracts.CodeLeaseExpired):
-				held[l.key] = append(held[l.key], nil) // its window had passed when the response arrived
+				held[l.key] = append(held[l.key], nil)
 			default:
 				t.Fatal(err)
 			}
@@ -401,7 +398,7 @@ func (c *crowd) play(test context.Context, program []contested) {
 	for _, s := range c.servers {
 		s.start(t)
 	}
-	c.overlaps()
+	c.judges()
 	c.obtainsAll(ctx, program)
 }
 
@@ -494,14 +491,14 @@ func (c *crowd) ends(ctx context.Context, h asker, g *grantSeen) {
 	}
 	before := time.Now()
 	lease, err := c.servers[1].commands.Renew(ctx, oneTenant, h.key, contracts.RenewRequest{
-		OwnerID: h.request.OwnerID, FencingToken: g.token, TTLSeconds: shortTTL,
+		OwnerID: h.request.OwnerID, FencingToken: g.here.Token, TTLSeconds: shortTTL,
 	})
 	switch {
 	case err == nil:
-		g.ends(storeTime(c.t, lease.ExpiresAt), time.Now().Add(lease.Remaining()))
+		c.over(g, storeTime(c.t, lease.ExpiresAt), time.Now().Add(lease.Remaining()))
 	case errors.Is(err, contracts.CodeLeaseExpired): // the response took longer than the lease lasted
-		g.ends(g.byStore.from, before.Add(shortTTL*time.Second))
-	case !g.replace:
+		c.over(g, g.byStore.From, before.Add(shortTTL*time.Second))
+	case !g.here.Replace:
 		c.t.Errorf("%s renews: %v", h.request.OwnerID, err)
 	}
 }
@@ -509,108 +506,83 @@ func (c *crowd) ends(ctx context.Context, h asker, g *grantSeen) {
 // release releases a lease.
 func (c *crowd) release(ctx context.Context, a asker, g *grantSeen) {
 	before := time.Now()
-	r := contracts.ReleaseRequest{RequestID: "release", OwnerID: a.request.OwnerID, FencingToken: g.token}
+	r := contracts.ReleaseRequest{RequestID: "release", OwnerID: a.request.OwnerID, FencingToken: g.here.Token}
 	for {
 		ended, err := c.servers[a.server].commands.Release(ctx, oneTenant, a.key, r)
 		e := rejection(err)
 		switch {
 		case err == nil:
-			g.ends(storeTime(c.t, ended.ReleasedAt), before)
+			c.over(g, storeTime(c.t, ended.ReleasedAt), before)
 			return
 		case e == nil && ctx.Err() == nil:
 			a.server = 1 - a.server
 			continue
-		case e == nil || !g.replace && e.Code != contracts.CodeLeaseExpired:
+		case e == nil || !g.here.Replace && e.Code != contracts.CodeLeaseExpired:
 			c.t.Errorf("%s releases: %v", a.request.OwnerID, err)
 		}
 		return
 	}
 }
 
-// grantSeen is a lease as its holder knew it.
+// grantSeen is a lease as its holder knew it, by the store's times, and by the clock of this process.
 type grantSeen struct {
-	key, owner string
-	mode       contracts.LockMode
-	permit     int64
-	token      int64
-	replace    bool
-
-	byStore, here span // by the store's times, and by the clock of this process
+	key           string
+	byStore, here prove.Lease
 }
 
-type span struct{ from, to time.Time }
+// since is a time by the clock of this process.
+func (c *crowd) since(at time.Time) int64 { return at.Sub(c.begin).Milliseconds() }
 
-func (s span) String() string {
-	return s.from.UTC().Format(contracts.TimeFormat) + " to " + s.to.UTC().Format(contracts.TimeFormat)
-}
-
-func (g *grantSeen) String() string {
-	mode := cmp.Or(g.mode, contracts.LockModeExclusive)
-	return fmt.Sprintf("%s (%s), token %d, %v by the store, %v here", g.owner, mode, g.token, g.byStore, g.here)
-}
-
-func (s span) overlaps(o span) bool { return s.from.Before(o.to) && o.from.Before(s.to) }
-
-// ends makes the lease end earlier than it was to.
-func (g *grantSeen) ends(byStore, here time.Time) {
-	g.byStore.to = byStore
-	if here.Before(g.here.to) {
-		g.here.to = here
-	}
-}
-
-func storeTime(t *testing.T, s string) time.Time {
+func storeTime(t *testing.T, s string) int64 {
 	at, err := time.Parse(contracts.TimeFormat, s)
 	if err != nil {
 		t.Error(err)
 	}
-	return at
+	return at.UnixMilli()
 }
 
-// granted notes a lease.
+// over makes a lease end earlier than it was to.
+func (c *crowd) over(g *grantSeen, byStore int64, here time.Time) {
+	g.byStore.Until, g.here.Until = byStore, min(g.here.Until, c.since(here))
+}
+
+// granted notes a lease, which its holder may be told of more than once.
 func (c *crowd) granted(a asker, l client.Lease) *grantSeen {
-	now := time.Now()
-	g := &grantSeen{
-		key: a.key, owner: a.request.OwnerID, mode: a.request.Mode, replace: a.request.Replace, permit: l.Permit,
-		token:   l.FencingToken,
-		byStore: span{storeTime(c.t, l.AcquiredAt), storeTime(c.t, l.ExpiresAt)}, here: span{now, now.Add(l.Remaining())},
+	r, now := a.request, time.Now()
+	here := prove.Lease{
+		Token: l.FencingToken, Holder: r.OwnerID, Mode: lock.Mode(r.Mode), Limit: r.Limit, Window: r.WindowSeconds,
+		Permit: l.Permit, Replace: r.Replace, From: c.since(now), Until: c.since(now.Add(l.Remaining())),
 	}
+	byStore := here
+	byStore.From, byStore.Until = storeTime(c.t, l.AcquiredAt), storeTime(c.t, l.ExpiresAt)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.grants = append(c.grants, g)
-	return g
+	for _, g := range c.grants {
+		if g.key == a.key && g.here.Token == here.Token && g.here.Holder == here.Holder {
+			return g
+		}
+	}
+	c.grants = append(c.grants, &grantSeen{a.key, byStore, here})
+	return c.grants[len(c.grants)-1]
 }
 
-// overlaps makes sure that no two held a lock at a time who may not, and that each had a token of its own.
-func (c *crowd) overlaps() {
-	slices.SortFunc(c.grants, func(a, b *grantSeen) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.token, b.token))
-	})
-	for n, a := range c.grants {
-		for _, b := range c.grants[n+1:] {
-			switch {
-			case a.key != b.key:
-			case a.token == b.token && a.owner != b.owner:
-				c.t.Errorf("%s: %s and %s have token %d", a.key, a.owner, b.owner, a.token)
-			case !a.excludes(b):
-			case a.here.overlaps(b.here), c.one && a.byStore.overlaps(b.byStore):
-				c.t.Errorf("%s is held twice:\n%v\n%v", a.key, a, b)
+// judges makes sure that no two held a lock at a time who may not, and that each had a token of its own.
+func (c *crowd) judges() {
+	here, byStore := map[string][]prove.Lease{}, map[string][]prove.Lease{}
+	for _, g := range c.grants {
+		here[g.key], byStore[g.key] = append(here[g.key], g.here), append(byStore[g.key], g.byStore)
+	}
+	for key, leases := range here {
+		broken := []*prove.Violation{prove.OneLease(leases)}
+		if c.one {
+			broken = append(broken, prove.OneLease(byStore[key]), prove.TokensRise(byStore[key]))
+		}
+		for _, v := range broken {
+			if v != nil {
+				c.t.Errorf("%s: %v", key, v)
 			}
 		}
 	}
-}
-
-// excludes reports whether two leases of a lock must not last at the same time.
-func (g *grantSeen) excludes(o *grantSeen) bool {
-	switch {
-	case g.mode == contracts.LockModeRate, o.mode == contracts.LockModeRate:
-		return g.mode != o.mode
-	case g.mode == contracts.LockModePermits && o.mode == contracts.LockModePermits:
-		return g.permit == o.permit
-	case g.mode == contracts.LockModeShared && o.mode == contracts.LockModeShared:
-		return false
-	}
-	return !g.replace || !o.replace
 }
 
 // alone is how many of askedOnce, the first ones, need a lock for themselves.
@@ -677,17 +649,14 @@ func (c *crowd) obtainsAll(ctx context.Context, program []contested) {
 
 // newest makes sure that the token of a lease is higher than all before it.
 func (c *crowd) newest(key string, token int64) error {
-	if token == 0 {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, g := range c.grants {
-		if g.key == key && g.token >= token {
-			return fmt.Errorf("token %d after %d", token, g.token)
+		if g.key == key && g.here.Token >= token && token > 0 {
+			return fmt.Errorf("token %d after %d", token, g.here.Token)
 		}
 	}
-	c.grants = append(c.grants, &grantSeen{key: key, token: token})
+	c.grants = append(c.grants, &grantSeen{key: key, here: prove.Lease{Token: token}})
 	return nil
 }
 
@@ -750,7 +719,7 @@ func (c *crowd) soonest(ctx context.Context, of []contested) time.Duration {
 	var ends []time.Duration
 	add := func(at string) {
 		if at != "" {
-			if d := time.Until(storeTime(c.t, at)); d > 0 {
+			if d := time.Until(time.UnixMilli(storeTime(c.t, at))); d > 0 {
 				ends = append(ends, d)
 			}
 		}

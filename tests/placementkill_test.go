@@ -3,7 +3,6 @@
 package tests
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -169,25 +168,8 @@ func TestPlacementOfProcesses(t *testing.T) {
 	launchMember := func(slot int) *exec.Cmd {
 		started++
 		names[slot] = fmt.Sprintf("m%d-%d", slot, started)
-		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(environment(), childVariable+"=placement member", "SERVER="+p.url, "LOG="+listener.URL,
-			"NAME="+names[slot])
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		background.Go(func() {
-			err := cmd.Wait()
-			_ = stdin.Close()
-			if stderr.Len() > 0 && ctx.Err() == nil {
-				t.Errorf("a member ended: %v: %s", err, stderr.Bytes())
-			}
-		})
+		cmd, done := childProcess(ctx, t, "placement member", "SERVER="+p.url, "LOG="+listener.URL, "NAME="+names[slot])
+		background.Go(done)
 		return cmd
 	}
 	running := make([]*exec.Cmd, slots)

@@ -117,6 +117,13 @@ var children = map[string]func() int{}
 
 const childVariable = "LEASEHOLD_TEST_CHILD"
 
+// childCommand is this binary as the child of a name, killed when ctx ends.
+func childCommand(ctx context.Context, name string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(append(environment(), env...), childVariable+"="+name)
+	return cmd
+}
+
 func TestMain(m *testing.M) {
 	if child, ok := children[os.Getenv(childVariable)]; ok {
 		os.Exit(child())
@@ -216,6 +223,40 @@ func program(t *testing.T, path, text string) {
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// awaited waits until something is so.
+func awaited(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(failAfter); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not in time: ", what)
+		}
+	}
+}
+
+// childProcess starts this binary as the child of a name. It ends with ctx, and may read its standard input to end with
+// this process. done returns when it has ended, and reports what it complained of.
+func childProcess(ctx context.Context, t *testing.T, name string, env ...string) (cmd *exec.Cmd, done func()) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd = childCommand(ctx, name, env...)
+	cmd.Stderr = &stderr
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return cmd, func() {}
+	}
+	return cmd, func() {
+		_ = cmd.Wait()
+		_ = stdin.Close()
+		if stderr.Len() > 0 && ctx.Err() == nil {
+			t.Errorf("%s: %v: %s", name, cmd.ProcessState, stderr.Bytes())
+		}
 	}
 }
 

@@ -41,16 +41,6 @@ func (p *process) stops(t *testing.T) {
 	}
 }
 
-// awaited waits until something is so.
-func awaited(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(failAfter); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not in time: ", what)
-		}
-	}
-}
-
 // awaitLine waits until the line of a lock has a length.
 func awaitLine(t *testing.T, lock string, length int) {
 	t.Helper()

@@ -35,7 +35,9 @@ func TestNightOfAnOperator(t *testing.T) {
 		defer close(waits)
 		run(t, env, "lock", "run", "deploy/prod", "--owner", "runner-8", "--fair", "--wait", "5m", "--", "true")
 	}()
-	until(t, func() bool { return strings.Contains(does(0, "lock", "get", "deploy/prod"), "runner-8") })
+	awaited(t, "runner-8 waits", func() bool {
+		return strings.Contains(does(0, "lock", "get", "deploy/prod"), "runner-8")
+	})
 
 	shows := []struct{ command, want string }{ // in the order of the page, but for the one that ends the lease
 		{"lock list --urgent", `deploy/prod.*runner-7`},

@@ -168,11 +168,9 @@ func TestMachineIDsOnStores(t *testing.T) { rules(t, suite.MachineIDs) }
 // TestPlacementsOnStores: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnStores(t *testing.T) { rules(t, suite.Placements) }
 
-// TestAmbiguousWritesOnStores: LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003.
+// TestAmbiguousWritesOnStores (LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003): in all modes, at the first write of a
+// command, and at its second.
 func TestAmbiguousWritesOnStores(t *testing.T) { ambiguous(t, suite.Ambiguous) }
-
-// TestAmbiguousModesOnStores: at the first write of such a command, and at its second.
-func TestAmbiguousModesOnStores(t *testing.T) { ambiguous(t, suite.AmbiguousModes) }
 
 func TestAmbiguousAnalysesOnStores(t *testing.T) { ambiguous(t, suite.AmbiguousAnalyses) }
 

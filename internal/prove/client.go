@@ -210,7 +210,7 @@ func (r *rig) do(c *client, a act, key int) {
 			r.stampID(c)
 			return
 		}
-		r.worked(c)
+		r.begins(c)
 		r.send(c, write)
 	case extend:
 		c.renewal++

@@ -12,4 +12,7 @@
 // history that can be had again. [Every] tries all orders of a small world, breadth first, so that the first history
 // that breaks a promise is a shortest one. Both do the same steps and are judged by the same judge (judge.go), which
 // knows no rule of Leasehold: it only compares what was granted, what was answered, and what each client knows.
+//
+// Which leases may last together, and that tokens rise, is stated in leases.go alone: tests judge what programs and
+// processes know of their leases by the same [OneLease] and [TokensRise].
 package prove

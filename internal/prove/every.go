@@ -413,7 +413,7 @@ func (w *world) kept() (sum uint64) {
 		h.text(t.result)
 		for _, g := range t.leases {
 			h.text(g.request)
-			h.add(g.token, g.ends)
+			h.add(g.token, g.permit, g.ends)
 		}
 		for _, a := range t.asked {
 			h.text(a.id)

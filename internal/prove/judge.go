@@ -91,6 +91,16 @@ type granted struct {
 	own     int64 // of a machine ID: the last timestamp that its client made, or may make
 	from    int64 // of a machine ID: the first timestamp
 	id      int64 // the machine ID
+	permit  int64
+}
+
+// known is a lease of a thing as [Together] judges it.
+func (t *thing) known(g granted) Lease {
+	l := Lease{Token: g.token, Holder: g.request, Permit: g.permit, Until: g.ends}
+	if t.kind == permits {
+		l.Mode, l.Limit = lock.Permits, int64(t.kind.limit())
+	}
+	return l
 }
 
 // asked is a request for a lease, as the store met it.
@@ -189,17 +199,19 @@ func (t *thing) forgot(a *asked) bool {
 }
 
 // grant judges a lease that the store has granted at its time now.
-func (r *rig) grant(t *thing, id string, token, now, ends int64) {
+func (r *rig) grant(t *thing, id string, token, permit, now, ends int64) {
 	r.judged(oneLease)
 	r.judged(tokensRise)
-	n := 0
+	given := granted{request: id, token: token, permit: permit, ends: ends}
+	var room [4]Lease
+	beside := append(room[:0], t.known(given))
 	for _, g := range t.leases {
 		if g.ends > r.latest(t, now) {
-			if n++; n >= t.kind.limit() {
-				r.breakf(oneLease, t.name, "the store granted token %d at %s, and the lease of token %d lasts until %s", token,
-					clock(now), g.token, clock(g.ends))
-			}
+			beside = append(beside, t.known(g))
 		}
+	}
+	if err := Together(beside...); err != nil {
+		r.breakf(oneLease, t.name, "the store granted token %d at %s, and other leases last: %v", token, clock(now), err)
 	}
 	if token <= t.top {
 		r.breakf(tokensRise, t.name, "token %d was granted after token %d", token, t.top)
@@ -217,7 +229,7 @@ func (r *rig) grant(t *thing, id string, token, now, ends int64) {
 	for _, token := range over {
 		t.drop(token)
 	}
-	t.leases = append(slices.Clip(t.leases), granted{request: id, token: token, ends: ends})
+	t.leases = append(slices.Clip(t.leases), given)
 	a := t.ask(id, now)
 	if (a.over || r.scene.steps) && t.forgot(a) {
 		*a = asked{id: id, since: now, first: now}
@@ -286,7 +298,7 @@ func (r *rig) acquired(q *request, o lock.Outcome) {
 			}
 		case !o.Replayed || r.again:
 			r.handOver(t, o.Lease.Token)
-			r.grant(t, q.id, o.Lease.Token, now, ms(o.Lease.ExpiresAt))
+			r.grant(t, q.id, o.Lease.Token, o.Lease.Permit, now, ms(o.Lease.ExpiresAt))
 		default:
 			r.breakf(sameAnswer, t.name, "request %s was answered with token %d, whose lease has ended or never was", q.id,
 				o.Lease.Token)
@@ -332,7 +344,7 @@ func (r *rig) handOver(t *thing, below int64) {
 	for len(r.handed) > 0 && r.handed[0].Lease.Token < below {
 		h := r.handed[0]
 		r.handed = r.handed[1:]
-		r.grant(t, h.Lease.LeaseID, h.Lease.Token, ms(h.At), ms(h.Lease.ExpiresAt))
+		r.grant(t, h.Lease.LeaseID, h.Lease.Token, h.Lease.Permit, ms(h.At), ms(h.Lease.ExpiresAt))
 	}
 }
 
@@ -471,7 +483,7 @@ func (r *rig) began(t *thing, q *request, o analysis.Outcome) {
 				r.breakf(sameAnswer, t.name, "request %s was answered with token %d, which has ended", q.id, o.Grant.Token)
 				return
 			}
-			r.grant(t, q.id, o.Grant.Token, now, ms(o.Grant.ExpiresAt))
+			r.grant(t, q.id, o.Grant.Token, 0, now, ms(o.Grant.ExpiresAt))
 		} else if g.request != q.id {
 			r.breakf(oneLease, t.name, "request %s was answered with token %d, which request %s got", q.id, o.Grant.Token,
 				g.request)
@@ -574,7 +586,7 @@ func (r *rig) returned(q *request, e machineid.Ended) {
 	}
 }
 
-// begins judges that a client holds its lease from now on, or for longer.
+// begins judges that a client holds its lease from now on, or for longer, or works under it.
 func (r *rig) begins(c *client) {
 	if r.scene.steps {
 		return
@@ -592,9 +604,6 @@ func (r *rig) begins(c *client) {
 		}
 	}
 }
-
-// worked judges that a client works under its lease.
-func (r *rig) worked(c *client) { r.begins(c) }
 
 // told judges the result of a run that a client got.
 func (r *rig) told(c *client, result string) {

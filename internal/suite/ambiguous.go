@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 // Fate is what becomes of a write on its way to the service behind a store and back.
@@ -38,9 +37,12 @@ type Faults struct {
 // Ambiguous holds the rule of the ambiguous write (LS-ACC-04) against every fate and every command: a caller that
 // retries the same request until a response arrives gets the right one, and the command has had one effect: no false
 // LOCK_HELD, no false LEASE_LOST, no second grant. It makes no difference whether the store's own library sends again
-// underneath.
+// underneath. A command may need two writes: each of them meets every fate. The oracle of the modes says what a command
+// may return, and what is left.
 func Ambiguous(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
-	everyFate(t, newStore, ambiguous, "acquire", "acquire expired", "renew", "release", "force")
+	for name, s := range scenes {
+		t.Run(name, func(t *testing.T) { everyFate(t, newStore, s.play, "write 1", "write 2") })
+	}
 	everyFate(t, newStore, ambiguousSets, "acquire set", "renew set", "release set")
 }
 
@@ -60,59 +62,6 @@ func everyFate(
 				test(t, store, faults, clock, do, fate)
 			})
 		}
-	}
-}
-
-func ambiguous(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
-	t.Helper()
-	locks := lock.New(store, &lock.Options{Now: clock.Now})
-	id := lock.ID{Tenant: "acme", Key: "k"}
-	step := modesCommand{do: do, key: id.Key, owner: "ann", request: "r1", ttl: 60, reason: "it hangs"}
-	if do != "acquire" {
-		first := modesCommand{do: "acquire", key: id.Key, owner: "ann", request: "r0", ttl: 60}
-		a, err := first.seen(t.Context(), locks, id)
-		if err != nil || a.code != "OK" {
-			t.Fatalf("the lease to begin with: %+v, %v", a, err)
-		}
-		step.token = a.token
-		clock.Advance(time.Second)
-	}
-	token := step.token
-	if do == "acquire expired" {
-		step.do, token = "acquire", step.token+1
-		clock.Advance(time.Hour)
-	}
-	before := clock.Now()
-
-	answer, err := untilAnswered(t, faults, fate, func(ctx context.Context) (modesSeen, error) {
-		return step.seen(ctx, locks, id)
-	})
-	if do == "acquire" {
-		token = answer.token // the first: tokens start at the store's time
-	}
-	if err != nil || answer.code != "OK" || answer.token != token || token <= Epoch.UnixMicro() {
-		t.Fatalf("after all tries: %+v, %v; want OK with token %d", answer, err, token)
-	}
-	// Asking once more changes nothing either.
-	again, err := step.seen(t.Context(), locks, id)
-	if answer.replayed = true; err != nil || again != answer {
-		t.Errorf("once more: %+v, %v; want %+v", again, err, answer)
-	}
-	s, _, err := locks.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]lock.Phase{"acquire": lock.Active, "renew": lock.Active, "release": lock.Released,
-		"force": lock.Released}[step.do]
-	if s.Phase != want || s.Owner != "ann" || s.ExpiresAt.Before(before) {
-		t.Errorf("the lock is %+v, want %s", s, want)
-	}
-	// One effect: the next lease has the next token.
-	clock.Advance(time.Hour)
-	other := modesCommand{do: "acquire", key: id.Key, owner: "bob", request: "b1", ttl: 60}
-	next, err := other.seen(t.Context(), locks, id)
-	if err != nil || next.code != "OK" || next.token != token+1 {
-		t.Errorf("the next lease: %+v, %v; want token %d", next, err, token+1)
 	}
 }
 

@@ -17,19 +17,14 @@ import (
 // asks whether what they saw can be explained by the rules of the gate, carried out one command at a time. It is
 // [ModesHistory] otherwise.
 func AnalysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
-	return analysisHistory(ctx, store, clock, name, seed, measure{clock.Now, true})
-}
-
-func analysisHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64,
-	m measure) error {
 	id, first := analysis.ID(name), docstore.Doc{"status": docstore.String("PENDING"), "lockToken": docstore.Int(0)}
 	r, err := store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: name}, If: docstore.Absent{},
 		Set: first})
 	if err != nil || !r.Applied {
 		return errors.Join(err, errors.New("there is such an analysis"))
 	}
-	analyses := analysis.New(newFaultyStore(store, seed), &analysis.Options{Now: m.now})
-	return record(clock, seed, analysesModel(first, m.late), func(c *caller) func() error {
+	analyses := analysis.New(newFaultyStore(store, seed), &analysis.Options{Now: clock.Now})
+	return record(clock, seed, analysesModel(first), func(c *caller) func() error {
 		w := &worker{caller: c, analyses: analyses, id: id}
 		return func() error { return w.command(ctx) }
 	})
@@ -37,15 +32,15 @@ func analysisHistory(ctx context.Context, store docstore.Store, clock *Clock, na
 
 // analysesModel is the rules themselves, one command at a time. The store's time of a decision and how long it took are
 // known only within bounds, and whether a command without a response was carried out is not known at all, so a step may
-// lead to several documents. Without late, grants are never too late.
-func analysesModel(first docstore.Doc, late bool) porcupine.Model {
+// lead to several documents.
+func analysesModel(first docstore.Doc) porcupine.Model {
 	key := func(d docstore.Doc) string { return fmt.Sprintf("%#v", d) } // the fields of a map in order
 	return numbered(first, key, func(from docstore.Doc, i *input, o output) (next []docstore.Doc) {
 		if !o.known {
 			next = append(next, from) // a store that failed may have done nothing
 		}
 		waits := []time.Duration{0}
-		if late && i.to.After(i.from) {
+		if i.to.After(i.from) {
 			waits = append(waits, i.to.Sub(i.from))
 		}
 		for at := i.from; !at.After(i.to); at = at.Add(tick) {

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,43 +14,33 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// measure is how the rules under test measure the time that a store takes, and whether the model expects late grants.
-type measure struct {
-	now  func() time.Time
-	late bool
+// record lets four callers send 25 commands each at once, and holds what they saw against the model. newCaller gives
+// each a function that sends one command.
+func record(clock *Clock, seed uint64, m porcupine.Model, newCaller func(*caller) func() error) error {
+	h, err := recorded(clock, seed, 4, 25, nil, newCaller)
+	if err == nil && !porcupine.CheckOperations(m, h.operations) { // however long it takes: a slow machine proves nothing
+		err = fmt.Errorf("history of seed %d with %d operations is not linearizable", seed, len(h.operations))
+	}
+	return err
 }
 
-// record lets callers send commands at once, and holds what they saw against the model. newCaller gives each a function
-// that sends one command.
-func record(clock *Clock, seed uint64, m porcupine.Model, newCaller func(*caller) func() error) error {
-	const (
-		callers  = 4
-		commands = 25 // of each caller
-	)
+// recorded lets callers send so many commands each at once, and lets each leave b.
+func recorded(clock *Clock, seed uint64, callers, commands int, b *between,
+	newCaller func(*caller) func() error) (*history, error) {
 	h := &history{clock: clock, begin: time.Now()}
 	var done sync.WaitGroup
-	errs := make(chan error, callers)
+	errs := make([]error, callers)
 	for n := range callers {
 		command := newCaller(&caller{history: h, number: n, random: rand.New(rand.NewPCG(seed, uint64(n)+1))})
 		done.Go(func() {
-			for range commands {
-				if err := command(); err != nil {
-					errs <- err
-					return
-				}
+			defer b.leave()
+			for i := 0; i < commands && errs[n] == nil; i++ {
+				errs[n] = command()
 			}
 		})
 	}
 	done.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-	}
-	if !porcupine.CheckOperations(m, h.operations) { // however long it takes: a slow machine is no proof of anything
-		return fmt.Errorf("history of seed %d with %d operations is not linearizable", seed, len(h.operations))
-	}
-	return nil
+	return h, errors.Join(errs...)
 }
 
 // history is what happened, as the callers saw it.
@@ -155,7 +146,7 @@ func (c *caller) send(command any, grants bool, once func() (output, error)) err
 }
 
 // add adds an attempt to the history.
-func (c *caller) add(in *input, o output, called, returned time.Duration) {
+func (c *caller) add(in *input, o any, called, returned time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.operations = append(c.operations, porcupine.Operation{
@@ -199,10 +190,6 @@ func numbered[S any, K comparable, O any](first S, key func(S) K,
 			return next
 		},
 		Hash: func(state any) uint64 { return uint64(state.(int)) },
-		DescribeOperation: func(in, out any) string {
-			return fmt.Sprintf("%+v -> %+v", *in.(*input), out)
-		},
-		DescribeState: func(state any) string { return fmt.Sprintf("%+v", states[state.(int)]) },
 	}
 }
 
@@ -219,17 +206,25 @@ func timeText(t time.Time) string {
 
 // witness is in the context of a command, and learns what its caller does not.
 type witness struct {
-	applied time.Time // when the write was applied with which the store failed; zero if none was
-	freed   time.Time // when an activation was ended; zero if none was
+	writes  int         // that were sent
+	all     []time.Time // when writes were applied
+	unknown bool        // the store itself failed: it may have done anything
+	applied time.Time   // when the write was applied with which the store failed; zero if none was
+	freed   time.Time   // when an activation was ended; zero if none was
 }
 
-func (o *witness) note(writes []docstore.Write, at time.Time, failed bool) {
+func (o *witness) note(writes []docstore.Write, r docstore.Result, err error, failed bool) {
+	o.unknown = o.unknown || err != nil
+	if err != nil || !r.Applied {
+		return
+	}
+	o.all = append(o.all, r.At)
 	if failed {
-		o.applied = at
+		o.applied = r.At
 	}
 	for _, w := range writes {
 		if w.Set["phase"] == docstore.String("FREE") {
-			o.freed = at
+			o.freed = r.At
 		}
 	}
 }
@@ -237,30 +232,84 @@ func (o *witness) note(writes []docstore.Write, at time.Time, failed bool) {
 type witnessKey struct{}
 
 // faultyStore fails now and then: before it does anything, or after it has done everything.
+//
+// With others it lets them go on before some second writes of a command, which rest on a document that was found: so
+// those are changed in between in every history that has them, however fast the machine is.
 type faultyStore struct {
 	through
+	others *between
 	mu     sync.Mutex
 	random *rand.Rand
+	often  int // it fails in two of so many writes
 }
 
 func newFaultyStore(store docstore.Store, seed uint64) *faultyStore {
-	return &faultyStore{through: through{store}, random: rand.New(rand.NewPCG(seed, 0))}
+	return &faultyStore{through: through{store}, random: rand.New(rand.NewPCG(seed, 0)), often: 10}
 }
 
 func (f *faultyStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	f.mu.Lock()
-	fate := f.random.IntN(10)
+	fate := f.random.IntN(f.often)
+	wait := f.others != nil && f.random.IntN(2) == 0
 	f.mu.Unlock()
 	seen, _ := ctx.Value(witnessKey{}).(*witness)
+	if seen == nil {
+		seen = &witness{}
+	}
+	if seen.writes++; seen.writes == 2 && wait {
+		f.others.wait()
+	}
+	defer f.others.wrote()
 	if fate == 0 {
-		return docstore.Result{}, fmt.Errorf("%w: injected, before", docstore.ErrUnavailable)
+		return docstore.Result{}, errInjected
 	}
 	r, err := f.Store.Write(ctx, writes...)
-	if seen != nil && err == nil && r.Applied {
-		seen.note(writes, r.At, fate == 1)
-	}
+	seen.note(writes, r, err, fate == 1)
 	if fate == 1 && err == nil {
-		return docstore.Result{}, fmt.Errorf("%w: injected, after", docstore.ErrUnavailable)
+		return docstore.Result{}, errInjected
 	}
 	return r, err
+}
+
+// between lets a caller wait until another one has written, unless all of them wait. A nil one lets none wait.
+type between struct {
+	mu               sync.Mutex
+	cond             *sync.Cond
+	callers, waiting int
+	round            int // of writes
+}
+
+func newBetween(callers int) *between {
+	b := &between{callers: callers}
+	b.cond = sync.NewCond(&b.mu)
+	return b
+}
+
+func (b *between) wait() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting++
+	for round := b.round; round == b.round && b.waiting < b.callers; {
+		b.cond.Wait()
+	}
+	b.waiting--
+	b.round++ // if all of them wait, all go on
+	b.cond.Broadcast()
+}
+
+// wrote lets those go on that wait.
+func (b *between) wrote() { b.goOn(0) }
+
+// leave is for a caller that sends nothing more.
+func (b *between) leave() { b.goOn(1) }
+
+func (b *between) goOn(left int) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.callers -= left
+	b.round++
+	b.cond.Broadcast()
 }

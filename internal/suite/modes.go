@@ -21,7 +21,7 @@ func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 		}
 	})
 	t.Run("fifty callers at once, three permits", func(t *testing.T) {
-		fiftyCallers(t, newStore, lock.Acquire{TTLSeconds: 60, Mode: lock.Permits, Limit: 3})
+		atOnce(t, newStore, lock.Acquire{Mode: lock.Permits, Limit: 3}, 3)
 	})
 	t.Run("first come first served", func(t *testing.T) { inOrder(t, newStore) })
 	t.Run("a hundred permits that expired together", func(t *testing.T) { manyExpired(t, newStore) })

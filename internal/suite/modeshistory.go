@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -60,35 +59,15 @@ func modesHistory(ctx context.Context, store docstore.Store, clock *Clock, id lo
 	if err != nil {
 		return false, err
 	}
-	h := &history{clock: clock, begin: time.Now()}
-	faulty := &rarelyFaulty{through: through{store}, random: rand.New(rand.NewPCG(seed, 0)), between: newBetween(callers)}
-	tally := &sharedTally{}
-	const commands = 10 // of each caller
-	var done sync.WaitGroup
-	errs := make(chan error, callers)
-	for n := range callers {
-		c := &modesCaller{
-			caller: &caller{history: h, number: n, random: rand.New(rand.NewPCG(seed, uint64(n)+1))}, store: faulty, id: id,
-			family: f, tally: tally,
-		}
-		done.Go(func() {
-			defer faulty.between.leave()
-			for range commands {
-				if err := c.command(ctx); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	done.Wait()
-	select {
-	case err := <-errs:
+	faulty := newFaultyStore(store, seed)
+	// A command of two writes meets faults twice as often, and each makes the check of a history longer.
+	faulty.often, faulty.others = 30, newBetween(callers)
+	h, err := recorded(clock, seed, callers, 10, faulty.others, func(c *caller) func() error {
+		m := &modesCaller{caller: c, store: faulty, id: id, family: f}
+		return func() error { return m.command(ctx) }
+	})
+	if err != nil {
 		return false, err
-	default:
-	}
-	if err := tally.check(); err != nil {
-		return false, fmt.Errorf("history of seed %d: %w", seed, err)
 	}
 	steps := 0
 	switch {
@@ -102,179 +81,21 @@ func modesHistory(ctx context.Context, store docstore.Store, clock *Clock, id lo
 	}
 }
 
-// rarelyFaulty is a store that fails now and then: before it does anything, or after it has done everything. A command
-// of two writes meets faults twice as often, and each makes the check of a history longer.
-//
-// It lets the other callers go on before some second writes, which rest on a document that was found: so those are
-// changed in between in every history that has them, however fast the machine is.
-type rarelyFaulty struct {
-	through
-	between *between
-	mu      sync.Mutex
-	random  *rand.Rand
-}
-
-func (f *rarelyFaulty) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	f.mu.Lock()
-	fate, wait := f.random.IntN(30), f.random.IntN(2) == 0
-	f.mu.Unlock()
-	seen, _ := ctx.Value(modesWitnessKey{}).(*modesWitness)
-	if seen != nil {
-		if seen.writes++; seen.writes == 2 && wait {
-			f.between.wait()
-		}
-	}
-	defer f.between.wrote()
-	if fate == 0 {
-		return docstore.Result{}, errInjected
-	}
-	r, err := f.Store.Write(ctx, writes...)
-	if seen != nil {
-		seen.unknown = seen.unknown || err != nil
-		if err == nil && r.Applied {
-			seen.applied = append(seen.applied, momentOf(r.At))
-		}
-	}
-	if fate == 1 && err == nil {
-		return docstore.Result{}, errInjected
-	}
-	return r, err
-}
-
-// modesWitness is in the context of a command, and learns what its caller may not: whether a write was applied.
-type modesWitness struct {
-	writes  int
-	applied []moment // the store's time of each
-	unknown bool     // the store itself failed: it may have done anything
-}
-
-type modesWitnessKey struct{}
-
-// between lets a caller wait until another one has written, unless all of them wait.
-type between struct {
-	mu               sync.Mutex
-	cond             *sync.Cond
-	callers, waiting int
-	round            int // of writes
-}
-
-func newBetween(callers int) *between {
-	b := &between{callers: callers}
-	b.cond = sync.NewCond(&b.mu)
-	return b
-}
-
-func (b *between) wait() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waiting++
-	for round := b.round; round == b.round && b.waiting < b.callers; {
-		b.cond.Wait()
-	}
-	b.waiting--
-	b.round++ // if all of them wait, all go on
-	b.cond.Broadcast()
-}
-
-// wrote lets those go on that wait.
-func (b *between) wrote() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.round++
-	b.cond.Broadcast()
-}
-
-// leave is for a caller that sends nothing more.
-func (b *between) leave() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.callers--
-	b.cond.Broadcast()
-}
-
 // usedOnce acquires the lock and releases it, so that its next token is known, and returns what the oracle knows of it.
 func usedOnce(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID) (modesLock, error) {
-	c := modesCommand{do: "acquire", owner: "first", request: "first", lease: "first", mode: modeExclusive, ttl: 1}
-	o, err := rule.Run(ctx, store, clock.Now, modesAcquire(id, c))
-	if err != nil || o.Code != lock.OK {
-		return modesLock{}, fmt.Errorf("the first lease: %+v: %w", o, err)
-	}
-	l := modesLock{token: o.Lease.Token - 1}.step(c, momentOf(o.At), momentOf(o.At))[0].after
-	r, err := rule.Run(ctx, store, clock.Now, lock.Release{ID: id, Owner: "first", Token: o.Lease.Token,
-		RequestID: "first"})
-	if err != nil || r.Code != lock.OK {
-		return modesLock{}, fmt.Errorf("the first release: %+v: %w", r, err)
-	}
-	return l.step(modesCommand{do: "release", owner: "first", request: "first", token: o.Lease.Token}, momentOf(r.At),
-		momentOf(r.At))[0].after, nil
-}
-
-// sharedTally is a [modesTally] for callers at once, which report in any order: it is asked at the end. What may have
-// ended a lease counts from when it was sent, whether it was carried out or not, and a lease from when its caller knew
-// of it, so that no lease seems to last longer than it did: on some stores the clock of the test is read by the caller,
-// who may be slow to send what it has read.
-type sharedTally struct {
-	mu       sync.Mutex
-	attempts []modesAttempt
-}
-
-type modesAttempt struct {
-	by    modesCommand
-	known bool
-	of    lock.Outcome
-	sent  moment
-	knew  moment // when the response arrived
-}
-
-func (y *sharedTally) add(a modesAttempt) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.attempts = append(y.attempts, a)
-}
-
-// check reports what must not be among the leases of all callers.
-func (y *sharedTally) check() error {
-	t := modesTally{inAnyOrder: true}
-	byToken, granted := map[int64]int{}, map[int64][]moment{}
-	for _, a := range y.attempts {
-		if a.by.do != "acquire" || a.by.mode == modeRate || !a.known || a.of.Code != lock.OK {
-			continue
+	l, token := modesLock{}, int64(0)
+	for _, do := range []string{"acquire", "release"} {
+		c := modesCommand{do: do, owner: "first", request: "first", lease: "first", mode: modeExclusive, ttl: 1, token: token}
+		o, err := modesSend(ctx, store, clock, id, c)
+		if err != nil || o.Code != lock.OK {
+			return l, fmt.Errorf("the first %s: %+v: %w", do, o, err)
 		}
-		known := modesKnew(a.by, a.of)
-		granted[known.token] = append(granted[known.token], known.acquired)
-		known.acquired = a.knew
-		i, again := byToken[known.token]
-		switch {
-		case !again:
-			byToken[known.token] = len(t.leases)
-			t.leases = append(t.leases, known)
-		case t.leases[i].owner != known.owner || t.leases[i].id != known.id ||
-			granted[known.token][0] != slices.Max(granted[known.token]):
-			return fmt.Errorf("token %d is that of %+v and of %+v", known.token, t.leases[i], known)
-		default:
-			t.leases[i].expires, t.leases[i].acquired = min(t.leases[i].expires, known.expires),
-				min(t.leases[i].acquired, known.acquired)
+		if token == 0 {
+			token, l.token = o.Lease.Token, o.Lease.Token-1
 		}
+		l = l.step(c, momentOf(o.At), momentOf(o.At))[0].after
 	}
-	for i := range t.leases {
-		l := &t.leases[i]
-		for _, a := range y.attempts {
-			from := granted[l.token][0]
-			if a.knew < from {
-				continue
-			}
-			switch {
-			case a.by.do == "renew" && a.by.token == l.token:
-				l.expires = min(l.expires, a.sent.add(a.by.ttl))
-			case a.by.do == "release" && a.by.token == l.token,
-				a.by.do == "give up" && a.by.owner == l.owner && a.by.request == l.request, a.by.replace && l.replace &&
-					(a.by.owner != l.owner || a.by.request != l.request):
-				l.expires = min(l.expires, max(a.sent, from))
-			}
-		}
-	}
-	slices.SortFunc(t.leases, func(a, b modesKnown) int { return cmp.Compare(a.token, b.token) })
-	return t.check()
+	return l, nil
 }
 
 // modesCaller is a caller of one lock in a history.
@@ -284,7 +105,6 @@ type modesCaller struct {
 	store  docstore.Store
 	id     lock.ID
 	family modesFamily
-	tally  *sharedTally
 	past   []modesCommand
 }
 
@@ -343,8 +163,8 @@ func (c *modesCaller) until(ctx context.Context, m modesCommand) error {
 		}
 		in := &input{command: m, from: c.clock.Now()}
 		called := time.Since(c.begin)
-		witness := &modesWitness{}
-		o, err := c.once(context.WithValue(ctx, modesWitnessKey{}, witness), m)
+		witness := &witness{}
+		o, err := modesSend(context.WithValue(ctx, witnessKey{}, witness), c.store, c.clock, c.id, m)
 		returned := time.Since(c.begin)
 		in.to = c.clock.Now()
 		if err != nil && !errors.Is(err, docstore.ErrUnavailable) {
@@ -357,21 +177,16 @@ func (c *modesCaller) until(ctx context.Context, m modesCommand) error {
 		}
 		switch {
 		case witness.unknown:
-		case len(witness.applied) > 1:
-			return fmt.Errorf("%+v: %d writes were applied", m, len(witness.applied))
-		case len(witness.applied) == 1:
-			seen.wrote, seen.at = wroteOnce, witness.applied[0]
+		case len(witness.all) > 1:
+			return fmt.Errorf("%+v: %d writes were applied", m, len(witness.all))
+		case len(witness.all) == 1:
+			seen.wrote, seen.at = wroteOnce, momentOf(witness.all[0])
 		default:
 			seen.wrote = wroteNothing
 		}
-		lost := err != nil || c.random.IntN(8) == 0 // the caller sends it again; the check knows of it
-		c.tally.add(modesAttempt{m, err == nil, o, momentOf(in.from), momentOf(in.to)})
+		lost := err != nil || c.random.IntN(8) == 0   // the caller sends it again; the check knows of it
 		if seen.known || seen.wrote != wroteNothing { // an attempt that did nothing, and was told nothing, explains nothing
-			c.mu.Lock()
-			c.operations = append(c.operations, porcupine.Operation{
-				ClientId: c.number, Input: in, Output: seen, Call: called.Nanoseconds(), Return: returned.Nanoseconds(),
-			})
-			c.mu.Unlock()
+			c.add(in, seen, called, returned)
 		}
 		if !lost {
 			if o.Code == lock.OK && m.do == "acquire" {
@@ -382,22 +197,26 @@ func (c *modesCaller) until(ctx context.Context, m modesCommand) error {
 	}
 }
 
-func (c *modesCaller) once(ctx context.Context, m modesCommand) (lock.Outcome, error) {
-	switch m.do {
+// modesSend sends a command once.
+func modesSend(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID, c modesCommand) (lock.Outcome,
+	error) {
+	switch c.do {
 	case "acquire":
-		a := modesAcquire(c.id, m)
+		a := modesAcquire(id, c)
 		if err := a.Validate(); err != nil {
 			return lock.Outcome{}, err
 		}
-		return rule.Run(ctx, c.store, c.clock.Now, a)
+		return rule.Run(ctx, store, clock.Now, a)
 	case "give up":
-		return rule.Run(ctx, c.store, c.clock.Now, lock.GiveUp{Acquire: modesAcquire(c.id, m)})
+		return rule.Run(ctx, store, clock.Now, lock.GiveUp{Acquire: modesAcquire(id, c)})
 	case "renew":
-		return rule.Run(ctx, c.store, c.clock.Now, lock.Renew{ID: c.id, Owner: m.owner, Token: m.token, RequestID: m.request,
-			TTLSeconds: m.ttl})
+		return rule.Run(ctx, store, clock.Now, lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request,
+			TTLSeconds: c.ttl})
+	case "release":
+		return rule.Run(ctx, store, clock.Now, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
 	default:
-		return rule.Run(ctx, c.store, c.clock.Now, lock.Release{ID: c.id, Owner: m.owner, Token: m.token,
-			RequestID: m.request})
+		return rule.Run(ctx, store, clock.Now, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason,
+			RequestID: c.request})
 	}
 }
 

@@ -6,40 +6,28 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/leasehold-dev/leasehold/internal/prove"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// modesTally is what the callers of one lock know together: their leases. It knows nothing of rules, only what must
-// never be: more current leases than the lock has room for, a writer beside a reader, more grants in a window than its
-// rate, tokens that come twice or in another order than the grants.
+// modesTally is what the callers of one lock know together: their leases, which package prove judges. It knows nothing
+// of rules.
 type modesTally struct {
 	leases []modesKnown // by token
 	least  int64        // tokens of a lock that is acquired again after its removal are higher
 
 	givenUp []modesCommand // acquires, in their order
-
-	inAnyOrder bool // the times of acquired are those at which callers knew, which may come in another order
 }
 
 // modesKnown is a lease as its caller knows it.
 type modesKnown struct {
 	token, permit     int64
-	id, owner, mode   string
-	kind              modesKind
+	id, owner         string
+	by                modesCommand
 	acquired, expires moment
 	isOver            bool   // ended before it expired
 	over              moment // when, if so
 	gone              bool   // of a lock that was removed
-	request           string // that obtained it
-	replace           bool
-}
-
-// modesKnew is what the caller of an acquire knows by its outcome.
-func modesKnew(c modesCommand, o lock.Outcome) modesKnown {
-	return modesKnown{
-		token: o.Lease.Token, permit: o.Lease.Permit, id: o.Lease.LeaseID, owner: o.Lease.Owner, mode: c.mode, kind: c.kind(),
-		acquired: momentOf(o.Lease.AcquiredAt), expires: momentOf(o.Lease.ExpiresAt), request: c.request, replace: c.replace,
-	}
 }
 
 // ends is when the lease is known to be over.
@@ -86,7 +74,7 @@ func (y *modesTally) starts(token int64, at moment) (int64, error) {
 // saw adds an outcome, and reports what must not be.
 func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 	if o.Code == lock.LeaseExpired && c.do == "acquire" && c.replace { // granted, and over when the response arrived
-		y.replaced(o.Lease.Token, at)
+		y.end(at, func(l modesKnown) bool { return l.token < o.Lease.Token })
 	}
 	if o.Code != lock.OK {
 		for j := range y.leases {
@@ -102,7 +90,8 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 	}
 	switch c.do {
 	case "acquire":
-		known := modesKnew(c, o)
+		known := modesKnown{token: o.Lease.Token, permit: o.Lease.Permit, id: o.Lease.LeaseID, owner: o.Lease.Owner, by: c,
+			acquired: momentOf(o.Lease.AcquiredAt), expires: momentOf(o.Lease.ExpiresAt)}
 		if i >= 0 {
 			old := y.leases[i]
 			if old.owner != known.owner || old.id != known.id || old.acquired != known.acquired {
@@ -112,7 +101,7 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 			return nil
 		}
 		if c.replace {
-			y.replaced(known.token, known.acquired)
+			y.end(known.acquired, func(l modesKnown) bool { return l.token < known.token })
 		}
 		y.leases = append(y.leases, known)
 		slices.SortFunc(y.leases, func(a, b modesKnown) int { return cmp.Compare(a.token, b.token) })
@@ -121,22 +110,11 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 			y.leases[i].expires = momentOf(o.Lease.ExpiresAt)
 		}
 	case "give up":
-		for j := range y.leases {
-			if l := &y.leases[j]; l.owner == c.owner && l.request == c.request && l.kind.family != modeRate &&
-				l.acquired <= at && at < l.ends() {
-				l.isOver, l.over = true, at
-			}
-		}
-	case "release":
-		if i >= 0 && !y.leases[i].isOver { // also if it is replayed: the first response may have got lost
-			y.leases[i].isOver, y.leases[i].over = true, at
-		}
+		y.end(at, func(l modesKnown) bool { return l.by.is(c) && l.by.mode != modeRate })
+	case "release": // also if it is replayed: the first response may have got lost
+		y.end(at, func(l modesKnown) bool { return l.token == o.Lease.Token })
 	default:
-		for j := range y.leases {
-			if l := &y.leases[j]; (c.lease == "" || c.lease == l.id) && l.acquired <= at && at < l.ends() {
-				l.isOver, l.over = true, at
-			}
-		}
+		y.end(at, func(l modesKnown) bool { return c.lease == "" || c.lease == l.id })
 	}
 	return y.check()
 }
@@ -154,77 +132,42 @@ func (y *modesTally) stays(c modesCommand, token int64) error {
 	return nil
 }
 
-// replaced ends the leases that another took the lock from.
-func (y *modesTally) replaced(by int64, at moment) {
+// end ends leases that last.
+func (y *modesTally) end(at moment, which func(modesKnown) bool) {
 	for j := range y.leases {
-		if l := &y.leases[j]; at < l.ends() && l.token < by {
+		if l := &y.leases[j]; l.acquired <= at && at < l.ends() && which(*l) {
 			l.isOver, l.over = true, at
 		}
 	}
 }
 
-// check reports what must not be among the leases. What is current is asked for at each grant: more cannot be between
-// two.
+// check reports what must not be among the leases.
 func (y *modesTally) check() error {
-	for i, l := range y.leases {
-		if l.gone {
-			continue
+	var leases []prove.Lease
+	for _, l := range y.leases {
+		if !l.gone {
+			leases = append(leases, prove.Lease{
+				Token: l.token, Holder: l.owner, Mode: modesAcquire(lock.ID{}, l.by).Mode, Limit: l.by.limit, Window: l.by.window,
+				Permit: l.permit, From: int64(l.acquired), Until: int64(l.ends()),
+			})
 		}
-		if i > 0 && (l.token == y.leases[i-1].token || l.acquired < y.leases[i-1].acquired && !y.inAnyOrder) {
-			return fmt.Errorf("tokens do not rise: %+v, then %+v", y.leases[i-1], l)
-		}
-		var beside []modesKnown
-		for _, b := range y.leases {
-			if !b.gone && b.acquired <= l.acquired && l.acquired < b.ends() && l.acquired < l.ends() {
-				beside = append(beside, b)
-			}
-		}
-		if err := modesTogether(beside); err != nil {
-			return fmt.Errorf("%w at %d: %+v", err, l.acquired, beside)
-		}
+	}
+	if v := cmp.Or(prove.TokensRise(leases), prove.OneLease(leases)); v != nil {
+		return errors.New(v.String())
 	}
 	return nil
 }
 
-// modesTogether reports leases that cannot be current at the same time.
-func modesTogether(leases []modesKnown) error {
-	var writers int
-	permits := map[int64]int{}
-	for _, l := range leases {
-		if l.kind != leases[0].kind {
-			return errors.New("leases of two modes")
-		}
-		if l.mode == modeExclusive {
-			writers++
-		}
-		permits[l.permit]++
-		if l.mode == modePermits && (permits[l.permit] > 1 || l.permit < 1 || l.permit > l.kind.limit) {
-			return fmt.Errorf("permit %d is not one holder's", l.permit)
-		}
-	}
-	switch n := len(leases); {
-	case writers > 0 && n > 1:
-		return errors.New("a writer beside another holder")
-	case n > 0 && leases[0].kind.limit > 0 && int64(n) > leases[0].kind.limit:
-		return fmt.Errorf("%d of %d", n, leases[0].kind.limit) // of a rate: the leases last as long as the window
-	default:
-		return nil
-	}
-}
-
 // holds reports whether what everyone may see of the lock is impossible.
 func (y *modesTally) holds(s lock.Status, at moment) error {
-	var all []modesKnown
+	var all []prove.Lease
 	for _, h := range s.Holders {
-		all = append(all, modesKnown{
-			owner: h.Owner, mode: modeName(h.Mode), permit: h.Permit, kind: modesKind{limit: s.Limit},
-			acquired: momentOf(h.AcquiredAt), expires: momentOf(h.ExpiresAt),
-		})
+		all = append(all, prove.Lease{Holder: h.Owner, Mode: h.Mode, Permit: h.Permit, Limit: s.Limit})
 		if momentOf(h.ExpiresAt) <= at {
 			return fmt.Errorf("%+v is shown as a holder at %d", h, at)
 		}
 	}
-	if err := modesTogether(all); err != nil {
+	if err := prove.Together(all...); err != nil {
 		return fmt.Errorf("%w: %+v", err, s)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -250,7 +251,7 @@ func (c *chaos) replay(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !equal(before.Docs[0], after.Docs[0]) {
+		if !maps.Equal(before.Docs[0], after.Docs[0]) {
 			wrong = append(wrong, fmt.Errorf("analysis %s was %v and is %v after the replays", key.ID, before.Docs[0],
 				after.Docs[0]))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // fault is what happens to a worker, if it gets that far.
@@ -367,7 +365,7 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 		time.Sleep(d.still())
 		looked = false
 	}
-	if !d.referee.Step(l.AnalysisID, l.Token, time.Now()) {
+	if !d.referee.Step(l.AnalysisID, l.Token) {
 		d.tally.Add("stale steps rejected", 1)
 		if looked {
 			d.failf("analysis %s: a step under token %d was rejected right after the run learned that it holds the lock",
@@ -376,6 +374,3 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 	}
 	return nil
 }
-
-// equal reports whether two documents are.
-func equal(a, b docstore.Doc) bool { return maps.Equal(a, b) }

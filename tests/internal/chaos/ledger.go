@@ -93,77 +93,62 @@ func (l *ledger) enter(id string, who *actor, r docstore.Result) {
 	}
 }
 
-// step checks that an actor may make a change of a document.
+// step checks that an actor may make a change of a document. What two of
+// them mean together is for the referee.
 func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time.Time) error {
 	had, has := number(before), number(after)
 	free := before["lockOwner"] == nil || !expiry(before).After(at)
+	held, mine := after["lockOwner"] != nil, has == had && who.tokens[had]
 	next := has == had+1
 	// the first token is the store's time; counters of the same instant follow each other
 	if _, counts := before["lockToken"]; !counts {
 		next = has > at.UnixMicro() && has <= at.UnixMicro()+1e6
 	}
+	note := func(k EventKind, what string) {
+		l.referee.Note(Event{Kind: k, Analysis: id, Token: has, At: at, Until: expiry(after)})
+		l.tally.Add(what, 1)
+	}
+	may := true
 	switch {
 	case before == nil: // made by its owner
 	case finished(before):
-		if !maps.Equal(before, after) {
-			return errors.New("it was changed after it had ended")
-		}
+		may = maps.Equal(before, after)
 	case finished(after) && who.sweeps:
-		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
-		l.tally.Add("failed by the sweep", 1)
-		if !free || !next {
-			return errors.New("the sweep gave a run up that is not stale")
-		}
+		note(Finished, "failed by the sweep")
+		may = free && next
 	case finished(after) && next: // by an acquire, instead of another run
-		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
-		l.tally.Add("failed by an acquire", 1)
+		note(Finished, "failed by an acquire")
 		runs, _ := before["lockRuns"].(docstore.Int)
 		failures, _ := before["lockFailures"].(docstore.Int)
 		takenOver := before["lockOwner"] != nil && runs > analysis.DefaultMaxTakeovers
-		if !free || status(after) != "FAILED" || after["lockOwner"] != nil || !takenOver && failures < maxFailures {
-			return errors.New("an acquire gave a run up that could go on")
-		}
+		may = free && status(after) == "FAILED" && !held && (takenOver || failures >= maxFailures)
 	case finished(after):
-		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
-		l.tally.Add(status(after), 1)
-		if !who.tokens[had] || has != had || after["lockOwner"] != nil {
-			return fmt.Errorf("finished by a holder of %v", who.tokens)
-		}
+		note(Finished, status(after))
+		may = mine && !held
 	case next:
-		l.referee.Note(Event{Kind: Granted, Analysis: id, Token: has, At: at, Until: expiry(after)})
-		l.tally.Add("runs granted", 1)
+		note(Granted, "runs granted")
 		if before["lockOwner"] != nil {
 			l.tally.Add("takeovers", 1)
 		}
 		who.tokens[has] = true
-		if !free || after["lockOwner"] == nil {
-			return errors.New("granted while it was held")
-		}
-	case has != had:
-		return errors.New("the token changed in another way")
-	case before["lockOwner"] != nil && after["lockOwner"] == nil:
-		if !who.tokens[had] {
-			return fmt.Errorf("released by a holder of %v", who.tokens)
-		}
+		may = free && held
+	case before["lockOwner"] != nil && !held:
+		may = mine
 	case before["lockExpiresAt"] != after["lockExpiresAt"]:
-		l.referee.Note(Event{Kind: Extended, Analysis: id, Token: has, At: at, Until: expiry(after)})
-		l.tally.Add("heartbeats", 1)
-		if !who.tokens[had] || free || before["lockOwner"] != after["lockOwner"] {
-			return fmt.Errorf("extended by a holder of %v", who.tokens)
-		}
+		note(Extended, "heartbeats")
+		may = mine && !free && before["lockOwner"] == after["lockOwner"]
+	case remembers(before, after) && !who.sweeps: // a request that was given up, perhaps beside another's run
+		l.tally.Add("given up and remembered", 1)
 	default:
-		if remembers(before, after) && !who.sweeps { // a request that was given up, perhaps beside another's run
-			l.tally.Add("given up and remembered", 1)
-			return nil
-		}
 		// A sweep leaves its mark, and removes it. No other change is allowed.
 		marks := func(f string, _ docstore.Value) bool { return who.sweeps && strings.HasPrefix(f, "lockRequeue") }
 		before, after = maps.Clone(before), maps.Clone(after)
 		maps.DeleteFunc(before, marks)
 		maps.DeleteFunc(after, marks)
-		if !maps.Equal(before, after) {
-			return errors.New("changed by an actor that must not")
-		}
+		may = maps.Equal(before, after)
+	}
+	if !may {
+		return fmt.Errorf("changed by one who must not: a holder of %v", who.tokens)
 	}
 	return nil
 }

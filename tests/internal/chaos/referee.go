@@ -1,13 +1,14 @@
 package chaos
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/prove"
 )
 
 // Event is something that happened to a run of an analysis.
@@ -17,11 +18,9 @@ type Event struct {
 	Token    int64 // of the run
 	// Granted, Finished: the gate's time, in whole milliseconds; Looked: just before the worker asked whether it still
 	// runs; otherwise the worker's
-	At     time.Time
-	Until  time.Time // Granted and Extended: the lock's end
-	Owner  string    // Granted
-	Status string    // Finished
-	Passed bool      // Stepped: the resource took it
+	At    time.Time
+	Until time.Time // Granted and Extended: the lock's end
+	Owner string    // Granted
 }
 
 // EventKind is what an [Event] was.
@@ -33,7 +32,6 @@ const (
 	Extended EventKind = "extended" // a heartbeat moved the lock's end
 	Begun    EventKind = "begun"    // the work's body begins
 	Looked   EventKind = "looked"   // the body asked whether it still runs, and was told yes
-	Stepped  EventKind = "stepped"  // the body wrote to the resource that compares tokens
 	Over     EventKind = "over"     // the body runs no more: it returned, or its process was killed
 	Finished EventKind = "finished" // the gate took READY or FAILED
 )
@@ -58,14 +56,11 @@ func (r *Referee) Note(e Event) {
 }
 
 // Step is a write of a work to the resource. It passes unless a run with a higher token has been here.
-func (r *Referee) Step(analysis string, token int64, at time.Time) (passed bool) {
+func (r *Referee) Step(analysis string, token int64) (passed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	passed = token >= r.highest[analysis]
-	if passed {
-		r.highest[analysis] = token
-	}
-	r.events = append(r.events, Event{Kind: Stepped, Analysis: analysis, Token: token, At: at, Passed: passed})
+	r.highest[analysis] = max(r.highest[analysis], token)
 	return passed
 }
 
@@ -81,25 +76,14 @@ func (r *Referee) Grants() (grants []Event) {
 	return grants
 }
 
-// tenure is what is known of one run.
+// tenure is what is known of one run. Its lease ends when the run stopped to be one: with its lock, or before that when
+// its body was over. A run without a body never was one.
 type tenure struct {
-	token   int64
-	granted time.Time // zero: the response never arrived
-	until   time.Time // the last end of its lock that was known
-	bodies  int
-	over    time.Time // zero: the body's end is unknown, because its process was killed
-	looked  []time.Time
-}
+	prove.Lease
 
-// end is when the run stopped to be one: its body was over, or its lock. A run without a body never was one.
-func (u *tenure) end() time.Time {
-	if u.bodies == 0 {
-		return u.granted
-	}
-	if !u.over.IsZero() && u.over.Before(u.until) {
-		return u.over
-	}
-	return u.until
+	grants, bodies int
+	over           time.Time // zero: the body's end is unknown, because its process was killed
+	looked         []time.Time
 }
 
 // Err joins everything that should not have happened into one error.
@@ -119,79 +103,60 @@ func (r *Referee) Err() error {
 	return errors.Join(wrong...)
 }
 
-// judge looks at the events of one analysis.
+// judge looks at the events of one analysis. The gate's time is in whole milliseconds, rounded down, and a worker's is
+// not: a body that was over within the millisecond of the next grant was over before it, as far as anyone can tell.
 func judge(events []Event) (wrong []error) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	runs, finish, passed := map[int64]*tenure{}, (*Event)(nil), int64(0)
-	for i, e := range events {
+	runs, finishes := map[int64]*tenure{}, 0
+	for _, e := range events {
 		u := runs[e.Token]
 		if u == nil {
-			u = &tenure{token: e.Token}
+			u = &tenure{Lease: prove.Lease{Token: e.Token, Holder: e.Owner}}
 			runs[e.Token] = u
 		}
 		switch e.Kind {
 		case Granted:
-			if !u.granted.IsZero() {
-				fail("token %d was granted twice, at %v and at %v", e.Token, u.granted, e.At)
-			}
-			u.granted, u.until = e.At, later(u.until, e.Until)
+			u.grants++
+			u.From, u.Until = e.At.UnixMilli(), max(u.Until, e.Until.UnixMilli())
 		case Extended:
-			u.until = later(u.until, e.Until)
+			u.Until = max(u.Until, e.Until.UnixMilli())
 		case Begun:
-			if u.bodies++; u.bodies > 1 {
-				fail("two bodies ran under token %d", e.Token)
-			}
+			u.bodies++
 		case Looked:
 			u.looked = append(u.looked, e.At)
-		case Stepped:
-			if !e.Passed {
-				continue
-			}
-			if e.Token < passed {
-				fail("a step under token %d passed after one under %d", e.Token, passed)
-			}
-			passed = max(passed, e.Token)
 		case Over:
 			u.over = e.At
 		case Finished:
-			if finish != nil {
-				fail("finished twice: %s under token %d, then %s under %d", finish.Status, finish.Token, e.Status, e.Token)
-			}
-			finish = &events[i]
+			u.Last = true
+			finishes++
 		}
 	}
-	order := slices.SortedFunc(maps.Values(runs), func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
-	order = slices.DeleteFunc(order, func(u *tenure) bool {
-		if u.granted.IsZero() && u.bodies > 0 {
-			fail("a body ran under token %d, which was not granted", u.token)
+	var leases []prove.Lease
+	for _, u := range runs {
+		if u.grants > 1 || u.bodies > u.grants {
+			fail("token %d was granted %d times, and %d bodies ran under it", u.Token, u.grants, u.bodies)
 		}
-		return u.granted.IsZero()
-	})
-	for i, u := range order {
 		for _, at := range u.looked {
-			if !at.Before(u.until) {
-				fail("the run of token %d was told at %v that it runs, and its lock ended at %v", u.token, at, u.until)
+			if at.UnixMilli() >= u.Until {
+				fail("the run of token %d was told at %v that it runs, and its lock ended at %d", u.Token, at, u.Until)
 			}
 		}
-		if i+1 == len(order) {
-			break
+		if u.bodies == 0 {
+			u.Until = u.From
+		} else if !u.over.IsZero() {
+			u.Until = min(u.Until, u.over.UnixMilli())
 		}
-		next := order[i+1]
-		// The gate's time is in whole milliseconds, rounded down, and a worker's is not: a body that was over within the
-		// millisecond of the next grant was over before it, as far as anyone can tell.
-		if end := u.end(); end.Truncate(time.Millisecond).After(next.granted) {
-			fail("token %d was granted at %v, and the run of token %d lasted until %v", next.token, next.granted, u.token, end)
+		if u.grants > 0 {
+			leases = append(leases, u.Lease)
 		}
-		if finish != nil && finish.Token == u.token {
-			fail("token %d was granted, and %s written under %d", next.token, finish.Status, u.token)
+	}
+	if finishes > 1 {
+		fail("finished %d times", finishes)
+	}
+	for _, v := range []*prove.Violation{prove.TokensRise(leases), prove.OneLease(leases)} {
+		if v != nil {
+			fail("%v", v)
 		}
 	}
 	return wrong
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

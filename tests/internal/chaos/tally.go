@@ -31,13 +31,6 @@ func (t *Tally) Of(what string) int {
 	return t.n[what]
 }
 
-// Join adds another tally's counts.
-func (t *Tally) Join(o *Tally) {
-	for what, n := range o.n {
-		t.Add(what, n)
-	}
-}
-
 // String lists the counts by name.
 func (t *Tally) String() string {
 	t.mu.Lock()

@@ -3,40 +3,18 @@ package suite
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
-	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// AmbiguousModes is [Ambiguous] for locks with several holders, a line and policies. A command there may need two
-// writes: each of them meets every fate. The oracle says what the command may return, and what is left.
-func AmbiguousModes(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
-	for name, s := range modesScenes {
-		for _, which := range []int{0, 1} {
-			for _, fate := range []Fate{LostRequest, LostResponse, AppliedThenError, AppliedLate} {
-				t.Run(fmt.Sprintf("%s/write %d/%s", name, which+1, fate), func(t *testing.T) {
-					clock := NewClock()
-					store, faults := newStore(t, clock.Now)
-					if fate == AppliedLate && faults.Settle == nil {
-						return
-					}
-					between := &timed{Store: store, which: which, fate: func() { faults.Next(t, fate) }}
-					if arranged := faults.Met; arranged != nil {
-						faults.Met = func() bool { return between.met.Load() && arranged() }
-					}
-					s.play(t, between, faults, clock, fate)
-				})
-			}
-		}
-	}
-}
-
-// modesScene is a command that meets a fate, the commands before it, and one after it that shows what it left.
-type modesScene struct {
+// scene is a command whose writes meet something, the commands before it, and those after it, which show what it left.
+type scene struct {
 	before []modesCommand
 	wait   time.Duration
 	do     modesCommand
@@ -60,6 +38,10 @@ func sceneRelease(token int64) modesCommand {
 	return modesCommand{do: "release", key: "k", owner: "ann", request: fmt.Sprint("release ", token), token: token}
 }
 
+func sceneRenewal(token int64) modesCommand {
+	return modesCommand{do: "renew", key: "k", owner: "ann", request: "n1", token: token, ttl: 30}
+}
+
 func (c modesCommand) waiting(seconds int64) modesCommand { c.wait = seconds; return c }
 
 func (c modesCommand) fairly() modesCommand { c.fair = true; return c }
@@ -68,15 +50,22 @@ func (c modesCommand) replacing() modesCommand { c.replace = true; return c }
 
 func (c modesCommand) closing(seconds int64) modesCommand { c.delay = seconds; return c }
 
-var modesScenes = func() map[string]modesScene {
+var scenes = func() map[string]scene {
 	reader, second, writer := sceneAcquire("r1", modeShared), sceneAcquire("r2", modeShared),
 		sceneAcquire("w1", modeExclusive)
 	permit, another, third := sceneAcquire("p1", modePermits), sceneAcquire("p2", modePermits),
 		sceneAcquire("p3", modePermits)
 	next := sceneAcquire("next", modeExclusive)
 	force := modesCommand{do: "force", key: "k", owner: "ann", request: "f1", reason: "it hangs"}
-	renew := modesCommand{do: "renew", key: "k", owner: "ann", request: "n1", token: 1, ttl: 30}
-	return map[string]modesScene{
+	return map[string]scene{
+		"a lock": {do: writer, after: []modesCommand{sceneRelease(0), next}},
+		"an expired lock": {before: []modesCommand{writer}, wait: time.Hour, do: next,
+			after: []modesCommand{sceneRelease(1), reader}},
+		"a renewal of a lock": {before: []modesCommand{writer}, wait: time.Second, do: sceneRenewal(0),
+			after: []modesCommand{sceneRelease(0), next}},
+		"a release of a lock":    {before: []modesCommand{writer}, do: sceneRelease(0), after: []modesCommand{next}},
+		"a forced end of a lock": {before: []modesCommand{writer}, do: force, after: []modesCommand{next}},
+
 		"the first reader":  {do: reader, after: []modesCommand{next}},
 		"the second reader": {before: []modesCommand{reader}, do: second, after: []modesCommand{next}},
 		"a permit":          {before: []modesCommand{permit}, do: another, after: []modesCommand{third}},
@@ -96,7 +85,7 @@ var modesScenes = func() map[string]modesScene {
 			after: []modesCommand{second, reader}},
 		"a claim": {before: []modesCommand{writer, reader.waiting(5), sceneRelease(0)}, wait: time.Second,
 			do: reader.waiting(5), after: []modesCommand{next}},
-		"a renewal": {before: []modesCommand{permit, another}, wait: time.Second, do: renew,
+		"a renewal": {before: []modesCommand{permit, another}, wait: time.Second, do: sceneRenewal(1),
 			after: []modesCommand{third}},
 		"a release": {before: []modesCommand{permit, another}, do: sceneRelease(1), after: []modesCommand{third}},
 		"the last release": {before: []modesCommand{permit, another, sceneRelease(1)}, do: sceneRelease(0),
@@ -110,17 +99,30 @@ var modesScenes = func() map[string]modesScene {
 	}
 }()
 
-func (s modesScene) play(t *testing.T, store *timed, faults Faults, clock *Clock, fate Fate) {
-	t.Helper()
-	r := &sceneRun{tenant: "acme", store: store, clock: clock, locks: []modesLock{{}}}
+// begin plays a scene up to its command.
+func (s scene) begin(ctx context.Context, store docstore.Store, clock *Clock, tenant string) (*sceneRun, error) {
+	r := &sceneRun{tenant: tenant, store: store, clock: clock, locks: []modesLock{{}}}
 	for _, c := range s.before {
-		if err := r.send(t.Context(), c, false); err != nil {
-			t.Fatal(err)
+		if err := r.send(ctx, c, false); err != nil {
+			return nil, err
 		}
 	}
 	clock.Advance(s.wait)
-	store.arm()
-	var err error
+	return r, nil
+}
+
+// play plays a scene in which a write of the command meets a fate, and the command is sent until it is answered.
+func (s scene) play(t *testing.T, inner docstore.Store, faults Faults, clock *Clock, which string, fate Fate) {
+	t.Helper()
+	store := &timed{Store: inner, which: map[string]int{"write 2": 1}[which], fate: func() { faults.Next(t, fate) }}
+	if arranged := faults.Met; arranged != nil {
+		faults.Met = func() bool { return store.met.Load() && arranged() }
+	}
+	r, err := s.begin(t.Context(), store, clock, "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.armed = true
 	for try := range 5 {
 		ctx, cancel := tryContext(t.Context(), faults, fate, try)
 		err = r.send(ctx, s.do, true)
@@ -136,13 +138,8 @@ func (s modesScene) play(t *testing.T, store *timed, faults Faults, clock *Clock
 	if fate == AppliedLate && store.met.Load() {
 		faults.Settle(t)
 	}
-	for _, c := range append([]modesCommand{s.do}, s.after...) {
-		if err := r.send(t.Context(), c, true); err != nil {
-			t.Error(err)
-		}
-		if err := r.look(t.Context()); err != nil {
-			t.Error(err)
-		}
+	if err := r.goOn(t.Context(), true, append([]modesCommand{s.do}, s.after...)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -171,39 +168,39 @@ func (r *sceneRun) send(ctx context.Context, c modesCommand, again bool) error {
 	return nil
 }
 
+// goOn sends commands, and looks at the lock after each.
+func (r *sceneRun) goOn(ctx context.Context, again bool, commands []modesCommand) error {
+	for _, c := range commands {
+		if err := r.send(ctx, c, again); err != nil {
+			return err
+		}
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // run carries a command out on a store.
 func (r *sceneRun) run(ctx context.Context, store docstore.Store, c modesCommand) (lock.Outcome, error) {
-	id := lock.ID{Tenant: r.tenant, Key: c.key}
-	if c.do == "renew" || c.do == "release" {
-		c.token += r.first
-	}
-	var (
-		o   lock.Outcome
-		err error
-	)
-	switch c.do {
-	case "acquire":
-		o, err = rule.Run(ctx, store, r.clock.Now, modesAcquire(id, c))
-	case "renew":
-		o, err = rule.Run(ctx, store, r.clock.Now, lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request,
-			TTLSeconds: c.ttl})
-	case "release":
-		o, err = rule.Run(ctx, store, r.clock.Now, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
-	default:
-		o, err = rule.Run(ctx, store, r.clock.Now, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason,
-			RequestID: c.request})
-	}
-	if r.first == 0 && o.Code == lock.OK {
+	o, err := modesSend(ctx, store, r.clock, lock.ID{Tenant: r.tenant, Key: c.key}, r.named(c))
+	if r.first == 0 && err == nil && o.Code == lock.OK {
 		r.first = o.Lease.Token
 	}
 	return o, err
 }
 
-// explained are the locks to which a command with an outcome may have led; none is a mistake.
-func (r *sceneRun) explained(locks []modesLock, c modesCommand, o lock.Outcome, again bool) (next []modesLock) {
+// named is a command with the token that the lock has given.
+func (r *sceneRun) named(c modesCommand) modesCommand {
 	if c.do == "renew" || c.do == "release" {
 		c.token += r.first
 	}
+	return c
+}
+
+// explained are the locks to which a command with an outcome may have led; none is a mistake.
+func (r *sceneRun) explained(locks []modesLock, c modesCommand, o lock.Outcome, again bool) (next []modesLock) {
+	c = r.named(c)
 	at, seen := momentOf(r.clock.Now()), modesSaw(o)
 	for _, l := range locks {
 		if l.token == 0 && seen.code == "OK" {
@@ -253,15 +250,13 @@ func (r *sceneRun) look(ctx context.Context) error {
 type timed struct {
 	docstore.Store
 
-	which int // 0 is the first after arm
+	which int // 0 is the first
 	fate  func()
 
 	armed  bool
 	met    atomic.Bool
 	writes int
 }
-
-func (s *timed) arm() { s.armed = true }
 
 func (s *timed) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	if s.armed {
@@ -272,4 +267,81 @@ func (s *timed) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 		s.writes++
 	}
 	return s.Store.Write(ctx, writes...)
+}
+
+// modesBetween carries out each command of the scenes that needs two writes with each of some other commands between
+// the two. Whatever changes the document that the second write rests on, the two commands must be explained one after
+// the other, and so must what they leave.
+func modesBetween(ctx context.Context, store docstore.Store, clock *Clock) error {
+	met := 0
+	for _, scene := range slices.Sorted(maps.Keys(scenes)) {
+		s := scenes[scene]
+		others := maps.Clone(modesOthers)
+		others["the same once more"] = s.do
+		for _, other := range slices.Sorted(maps.Keys(others)) {
+			between, err := s.playBetween(ctx, store, clock, scene+", "+other, others[other])
+			if err != nil {
+				return fmt.Errorf("%s, and between its writes %s: %w", scene, other, err)
+			}
+			if between {
+				met++
+			}
+		}
+	}
+	if met < 100 {
+		return fmt.Errorf("only %d commands had two writes", met)
+	}
+	return nil
+}
+
+// modesOthers are commands of another caller.
+var modesOthers = func() map[string]modesCommand {
+	byBob := func(c modesCommand) modesCommand {
+		c.owner, c.request, c.lease = "bob", "other", "lease of another"
+		return c
+	}
+	return map[string]modesCommand{
+		"a renewal of the first":  {do: "renew", key: "k", owner: "ann", request: "other", ttl: 200},
+		"a renewal of the second": {do: "renew", key: "k", owner: "ann", request: "other", token: 1, ttl: 200},
+		"a release of the first":  sceneRelease(0),
+		"a release of the second": sceneRelease(1),
+		"a reader":                byBob(sceneAcquire("", modeShared)),
+		"a reader that waits":     byBob(sceneAcquire("", modeShared).waiting(5)),
+		"a writer":                byBob(sceneAcquire("", modeExclusive)),
+		"a writer that waits":     byBob(sceneAcquire("", modeExclusive).fairly().waiting(5)),
+		"one that replaces":       byBob(sceneAcquire("", modeExclusive).replacing()),
+		"a permit":                byBob(sceneAcquire("", modePermits)),
+		"a permit waited for":     byBob(sceneAcquire("", modePermits).waiting(5)),
+		"a grant of a rate":       byBob(sceneAcquire("", modeRate)),
+		"a force-release":         {do: "force", key: "k", owner: "root", request: "other", reason: "it hangs"},
+	}
+}()
+
+// playBetween plays a scene with another command between the writes of its own; false if it has one write only.
+func (s scene) playBetween(ctx context.Context, store docstore.Store, clock *Clock, tenant string,
+	other modesCommand) (bool, error) {
+	r, err := s.begin(ctx, store, clock, tenant)
+	if err != nil {
+		return false, err
+	}
+	var o lock.Outcome
+	hooked := &timed{Store: store, armed: true, which: 1, fate: func() { o, err = r.run(ctx, store, other) }}
+	mine, failed := r.run(ctx, hooked, s.do)
+	if failed != nil || err != nil {
+		return false, fmt.Errorf("%w, %w", failed, err)
+	}
+	if !hooked.met.Load() {
+		return false, nil
+	}
+	first := r.explained(r.explained(r.locks, other, o, false), s.do, mine, false)
+	second := r.explained(r.explained(r.locks, s.do, mine, false), other, o, false)
+	next := modesDistinct(append(first, second...))
+	if len(next) == 0 {
+		return true, fmt.Errorf("%w\nand %w", r.unexplained(other, o), r.unexplained(s.do, mine))
+	}
+	r.locks = next
+	if err := r.look(ctx); err != nil {
+		return true, err
+	}
+	return true, r.goOn(ctx, false, append([]modesCommand{s.do, other}, s.after...))
 }
