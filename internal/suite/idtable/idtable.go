@@ -1,5 +1,5 @@
 // Package idtable is the oracle of machine IDs: a table of who may stamp which timestamps of which numbers, by what was
-// granted and what was given back. It shares no code with repo/machineid.
+// granted and what was released. It shares no code with repo/machineid.
 //
 // It remembers no IDs. No two that are made under leases are equal if three things hold, and each is judged when it
 // happens: a lease begins after all timestamps that the lease before may stamp, for each of its numbers; each ID has a
@@ -50,7 +50,7 @@ func New(now func() time.Time) *Table {
 }
 
 // Holder is one who leases machine IDs from a provider: a [kazahana.LeaseProvider] in front of that one, which tells
-// the table what is granted, whether or not the grant arrives, and what is given back.
+// the table what is granted, whether or not the grant arrives, and what is released.
 type Holder struct {
 	table  *Table
 	name   string
@@ -200,7 +200,7 @@ func (t *Table) ended(o kazahana.ReleaseOptions) (lasts bool) {
 			continue
 		}
 		if m.last > o.Timestamp {
-			t.faultf("%s was given back from %d on, and stamped %d", m, o.Timestamp, m.last)
+			t.faultf("%s was released from %d on, and stamped %d", m, o.Timestamp, m.last)
 		}
 		m.until = max(m.Created, min(m.until, o.Timestamp+1))
 		if lasts = t.seen < m.ends; lasts {
