@@ -143,7 +143,7 @@ func (m *crashGate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, er
 		return g, err
 	}
 	l := g.Lock
-	m.note(chaos.Event{Kind: chaos.Granted, Analysis: l.AnalysisID, Token: l.Token, Owner: l.Owner,
+	m.note(chaos.Event{Kind: chaos.Granted, Subject: l.AnalysisID, Token: l.Token, Owner: l.Owner,
 		At: l.ExpiresAt.Add(-crashTTL), Until: l.ExpiresAt})
 	if g.Runs > 1 {
 		m.count("takeovers")
@@ -156,7 +156,7 @@ func (m *crashGate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, er
 func (m *crashGate) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
 	end, err := m.Gate.Refresh(ctx, l, ttl)
 	if err == nil {
-		m.note(chaos.Event{Kind: chaos.Extended, Analysis: l.AnalysisID, Token: l.Token, Until: end})
+		m.note(chaos.Event{Kind: chaos.Extended, Subject: l.AnalysisID, Token: l.Token, Until: end})
 	}
 	return end, m.rejected(err)
 }
@@ -176,7 +176,7 @@ func (m *crashGate) Finish(ctx context.Context, l once.Lock, r once.Result) erro
 		if r.Failed {
 			status = "FAILED"
 		}
-		m.note(chaos.Event{Kind: chaos.Finished, Analysis: l.AnalysisID, Token: l.Token, At: time.Now(), Status: status})
+		m.note(chaos.Event{Kind: chaos.Finished, Subject: l.AnalysisID, Token: l.Token, At: time.Now(), Status: status})
 	}
 	if last {
 		die()
@@ -200,7 +200,7 @@ func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 	}
 	random := rand.New(rand.NewPCG(m.seed, number<<32|uint64(l.Token)))
 	e := func(k chaos.EventKind) chaos.Event {
-		return chaos.Event{Kind: k, Analysis: l.AnalysisID, Token: l.Token, At: time.Now()}
+		return chaos.Event{Kind: k, Subject: l.AnalysisID, Token: l.Token, At: time.Now()}
 	}
 	m.note(e(chaos.Begun))
 	defer func() { m.note(e(chaos.Over)) }()
@@ -337,9 +337,9 @@ func TestChaosOfProcesses(t *testing.T) {
 		t.Error(err)
 	}
 	latest := map[string]int64{}
-	grants := c.referee.Grants()
+	grants := c.referee.Of(chaos.Granted)
 	for _, g := range grants {
-		latest[g.Analysis] = max(latest[g.Analysis], g.Token)
+		latest[g.Subject] = max(latest[g.Subject], g.Token)
 	}
 	for _, id := range ids {
 		want := "READY"
@@ -352,11 +352,11 @@ func TestChaosOfProcesses(t *testing.T) {
 	}
 	for _, g := range grants {
 		want := "READY"
-		if g.Analysis == failingAnalysis {
+		if g.Subject == failingAnalysis {
 			want = "FAILED"
 		}
-		l := once.Lock{AnalysisID: g.Analysis, Owner: g.Owner, Token: g.Token}
-		if err := chaos.Replay(t.Context(), gate, l, g.Token == latest[g.Analysis], want, c.tally); err != nil {
+		l := once.Lock{AnalysisID: g.Subject, Owner: g.Owner, Token: g.Token}
+		if err := chaos.Replay(t.Context(), gate, l, g.Token == latest[g.Subject], want, c.tally); err != nil {
 			t.Error(err)
 		}
 	}
@@ -416,7 +416,7 @@ func (c *crashRun) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/event":
 		c.referee.Note(e)
 	case "/step":
-		if !c.referee.Step(e.Analysis, e.Token, e.At) {
+		if !c.referee.Step(e) {
 			w.WriteHeader(http.StatusConflict)
 		}
 	case "/count":

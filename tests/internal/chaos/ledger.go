@@ -109,13 +109,13 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 			return errors.New("it was changed after it had ended")
 		}
 	case finished(after) && who.sweeps:
-		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
+		l.referee.Note(Event{Kind: Finished, Subject: id, Token: has, At: at, Status: status(after)})
 		l.tally.Add("failed by the sweep", 1)
 		if !free || !next {
 			return errors.New("the sweep gave a run up that is not stale")
 		}
 	case finished(after) && next: // by an acquire, instead of another run
-		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
+		l.referee.Note(Event{Kind: Finished, Subject: id, Token: has, At: at, Status: status(after)})
 		l.tally.Add("failed by an acquire", 1)
 		runs, _ := before["lockRuns"].(docstore.Int)
 		failures, _ := before["lockFailures"].(docstore.Int)
@@ -124,13 +124,13 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 			return errors.New("an acquire gave a run up that could go on")
 		}
 	case finished(after):
-		l.referee.Note(Event{Kind: Finished, Analysis: id, Token: has, At: at, Status: status(after)})
+		l.referee.Note(Event{Kind: Finished, Subject: id, Token: has, At: at, Status: status(after)})
 		l.tally.Add(status(after), 1)
 		if !who.tokens[had] || has != had || after["lockOwner"] != nil {
 			return fmt.Errorf("finished by a holder of %v", who.tokens)
 		}
 	case next:
-		l.referee.Note(Event{Kind: Granted, Analysis: id, Token: has, At: at, Until: expiry(after)})
+		l.referee.Note(Event{Kind: Granted, Subject: id, Token: has, At: at, Until: expiry(after)})
 		l.tally.Add("runs granted", 1)
 		if before["lockOwner"] != nil {
 			l.tally.Add("takeovers", 1)
@@ -146,7 +146,7 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 			return fmt.Errorf("released by a holder of %v", who.tokens)
 		}
 	case before["lockExpiresAt"] != after["lockExpiresAt"]:
-		l.referee.Note(Event{Kind: Extended, Analysis: id, Token: has, At: at, Until: expiry(after)})
+		l.referee.Note(Event{Kind: Extended, Subject: id, Token: has, At: at, Until: expiry(after)})
 		l.tally.Add("heartbeats", 1)
 		if !who.tokens[had] || free || before["lockOwner"] != after["lockOwner"] {
 			return fmt.Errorf("extended by a holder of %v", who.tokens)
@@ -197,8 +197,8 @@ func (l *ledger) unfinished() (ids []string) {
 // because tokens begin at the store's time, the one below each and the lowest there is.
 func (l *ledger) tokens(id string, latest int64) []int64 {
 	all := []int64{1, latest}
-	for _, e := range l.referee.Grants() {
-		if e.Analysis == id {
+	for _, e := range l.referee.Of(Granted) {
+		if e.Subject == id {
 			all = append(all, e.Token-1, e.Token)
 		}
 	}

@@ -10,18 +10,21 @@ import (
 	"time"
 )
 
-// Event is something that happened to a run of an analysis.
+// Event is something that happened to a run: of an analysis, or of what else one at a time may have under a token, as an
+// activation.
 type Event struct {
-	Kind     EventKind
-	Analysis string
-	Token    int64 // of the run
+	Kind    EventKind
+	Subject string // the analysis, the identity
+	Token   int64  // of the run
 	// Granted, Finished: the gate's time, in whole milliseconds; Looked: just before the worker asked whether it still
 	// runs; otherwise the worker's
 	At     time.Time
-	Until  time.Time // Granted and Extended: the lock's end
-	Owner  string    // Granted
+	Until  time.Time // Granted and Extended: the lock's end; zero for a run that lasts until the next one is granted
+	Owner  string    // Granted; Begun, Looked and Stepped: whose body it is, empty if that is not known
 	Status string    // Finished
 	Passed bool      // Stepped: the resource took it
+
+	Prepares bool // Granted: until it is Activated the owner only prepares itself, and may lose the run unawares
 }
 
 // EventKind is what an [Event] was.
@@ -29,25 +32,25 @@ type EventKind string
 
 // The events in the life of a run.
 const (
-	Granted  EventKind = "granted"  // the gate gave the run to a worker
-	Extended EventKind = "extended" // a heartbeat moved the lock's end
-	Begun    EventKind = "begun"    // the work's body begins
-	Looked   EventKind = "looked"   // the body asked whether it still runs, and was told yes
-	Stepped  EventKind = "stepped"  // the body wrote to the resource that compares tokens
-	Over     EventKind = "over"     // the body runs no more: it returned, or its process was killed
-	Finished EventKind = "finished" // the gate took READY or FAILED
+	Granted   EventKind = "granted"   // the gate gave the run to a worker
+	Activated EventKind = "activated" // its owner has said that it is prepared
+	Extended  EventKind = "extended"  // a heartbeat moved the lock's end
+	Begun     EventKind = "begun"     // the work's body begins
+	Looked    EventKind = "looked"    // the body asked whether it still runs, and was told yes
+	Stepped   EventKind = "stepped"   // the body wrote to the resource that compares tokens
+	Over      EventKind = "over"      // the body runs no more: it returned, or its process was killed
+	Finished  EventKind = "finished"  // the gate took READY or FAILED
 )
 
-// Referee keeps what happened to the analyses and says whether it should have. It knows of the gate nothing but what
-// was promised, and is the resource behind it as well: a step of a work passes it with its token, and an old one does
-// not.
+// Referee keeps what happened and says whether it should have. It knows of the rules nothing but what was promised, and
+// is the resource behind them as well: a step of a work passes it with its token, and an old one does not.
 type Referee struct {
 	mu      sync.Mutex
 	events  []Event
-	highest map[string]int64 // token that came by, of each analysis
+	highest map[string]int64 // token that came by, of each subject
 }
 
-// NewReferee returns a referee of analyses to which nothing has happened.
+// NewReferee returns a referee of subjects to which nothing has happened.
 func NewReferee() *Referee { return &Referee{highest: map[string]int64{}} }
 
 // Note writes an event down.
@@ -58,45 +61,47 @@ func (r *Referee) Note(e Event) {
 }
 
 // Step is a write of a work to the resource. It passes unless a run with a higher token has been here.
-func (r *Referee) Step(analysis string, token int64, at time.Time) (passed bool) {
+func (r *Referee) Step(e Event) (passed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	passed = token >= r.highest[analysis]
-	if passed {
-		r.highest[analysis] = token
+	e.Kind, e.Passed = Stepped, e.Token >= r.highest[e.Subject]
+	if e.Passed {
+		r.highest[e.Subject] = e.Token
 	}
-	r.events = append(r.events, Event{Kind: Stepped, Analysis: analysis, Token: token, At: at, Passed: passed})
-	return passed
+	r.events = append(r.events, e)
+	return e.Passed
 }
 
-// Grants are the runs that were granted, in the order in which that became known.
-func (r *Referee) Grants() (grants []Event) {
+// Of are the events of a kind, in the order in which they became known.
+func (r *Referee) Of(kind EventKind) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.events {
-		if e.Kind == Granted {
-			grants = append(grants, e)
-		}
-	}
-	return grants
+	return slices.DeleteFunc(slices.Clone(r.events), func(e Event) bool { return e.Kind != kind })
 }
 
 // tenure is what is known of one run.
 type tenure struct {
 	token   int64
 	granted time.Time // zero: the response never arrived
+	owner   string
 	until   time.Time // the last end of its lock that was known
 	bodies  int
+	of      []string  // who they belong to
 	over    time.Time // zero: the body's end is unknown, because its process was killed
 	looked  []time.Time
+
+	prepares bool
 }
 
-// end is when the run stopped to be one: its body was over, or its lock. A run without a body never was one.
+// end is when the run stopped to be one: its body was over, or its lock; if that has no time, it was told for the last
+// time that it runs. A run without a body never was one.
 func (u *tenure) end() time.Time {
-	if u.bodies == 0 {
+	switch {
+	case u.bodies == 0 || u.until.IsZero() && len(u.looked) == 0:
 		return u.granted
-	}
-	if !u.over.IsZero() && u.over.Before(u.until) {
+	case u.until.IsZero():
+		return slices.MaxFunc(u.looked, time.Time.Compare)
+	case !u.over.IsZero() && u.over.Before(u.until):
 		return u.over
 	}
 	return u.until
@@ -108,18 +113,18 @@ func (r *Referee) Err() error {
 	defer r.mu.Unlock()
 	of := map[string][]Event{}
 	for _, e := range r.events {
-		of[e.Analysis] = append(of[e.Analysis], e)
+		of[e.Subject] = append(of[e.Subject], e)
 	}
 	var wrong []error
 	for _, a := range slices.Sorted(maps.Keys(of)) {
 		for _, err := range judge(of[a]) {
-			wrong = append(wrong, fmt.Errorf("analysis %s: %w", a, err))
+			wrong = append(wrong, fmt.Errorf("%s: %w", a, err))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// judge looks at the events of one analysis.
+// judge looks at the events of one subject.
 func judge(events []Event) (wrong []error) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	runs, finish, passed := map[int64]*tenure{}, (*Event)(nil), int64(0)
@@ -134,15 +139,20 @@ func judge(events []Event) (wrong []error) {
 			if !u.granted.IsZero() {
 				fail("token %d was granted twice, at %v and at %v", e.Token, u.granted, e.At)
 			}
-			u.granted, u.until = e.At, later(u.until, e.Until)
+			u.granted, u.owner, u.prepares, u.until = e.At, e.Owner, e.Prepares, later(u.until, e.Until)
+		case Activated:
+			u.prepares = false
 		case Extended:
 			u.until = later(u.until, e.Until)
 		case Begun:
 			if u.bodies++; u.bodies > 1 {
 				fail("two bodies ran under token %d", e.Token)
 			}
+			u.of = append(u.of, e.Owner)
 		case Looked:
-			u.looked = append(u.looked, e.At)
+			if !u.prepares {
+				u.looked = append(u.looked, e.At)
+			}
 		case Stepped:
 			if !e.Passed {
 				continue
@@ -168,8 +178,13 @@ func judge(events []Event) (wrong []error) {
 		return u.granted.IsZero()
 	})
 	for i, u := range order {
+		for _, owner := range u.of {
+			if owner != "" && owner != u.owner {
+				fail("a body of %s ran under token %d, which was granted to %s", owner, u.token, u.owner)
+			}
+		}
 		for _, at := range u.looked {
-			if !at.Before(u.until) {
+			if !u.until.IsZero() && !at.Before(u.until) {
 				fail("the run of token %d was told at %v that it runs, and its lock ended at %v", u.token, at, u.until)
 			}
 		}

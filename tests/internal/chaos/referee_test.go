@@ -12,19 +12,24 @@ import (
 func at(seconds int) time.Time { return time.Date(2026, 1, 1, 0, 0, seconds, 0, time.UTC) }
 
 func granted(token int64, from, until int) chaos.Event {
-	return chaos.Event{Kind: chaos.Granted, Analysis: "a1", Token: token, At: at(from), Until: at(until)}
+	return chaos.Event{Kind: chaos.Granted, Subject: "a1", Token: token, At: at(from), Until: at(until)}
+}
+
+// lasting is a grant that lasts until the next.
+func lasting(token int64, from int) chaos.Event {
+	return chaos.Event{Kind: chaos.Granted, Subject: "a1", Token: token, At: at(from)}
 }
 
 func event(k chaos.EventKind, token int64, seconds int) chaos.Event {
-	return chaos.Event{Kind: k, Analysis: "a1", Token: token, At: at(seconds), Until: at(seconds + 10)}
+	return chaos.Event{Kind: k, Subject: "a1", Token: token, At: at(seconds), Until: at(seconds + 10)}
 }
 
 func over(token int64, at time.Time) chaos.Event {
-	return chaos.Event{Kind: chaos.Over, Analysis: "a1", Token: token, At: at}
+	return chaos.Event{Kind: chaos.Over, Subject: "a1", Token: token, At: at}
 }
 
 func finished(token int64, seconds int, status string) chaos.Event {
-	return chaos.Event{Kind: chaos.Finished, Analysis: "a1", Token: token, At: at(seconds), Status: status}
+	return chaos.Event{Kind: chaos.Finished, Subject: "a1", Token: token, At: at(seconds), Status: status}
 }
 
 // TestReferee: what may happen, and what each thing that must not is called.
@@ -67,6 +72,18 @@ func TestReferee(t *testing.T) {
 		{"two ends", []chaos.Event{granted(1, 0, 10), finished(1, 5, "READY"), finished(1, 6, "FAILED")}, "finished twice"},
 		{"a stale finish", []chaos.Event{granted(1, 0, 10), granted(2, 10, 20), finished(1, 12, "READY")},
 			"READY written under 1"},
+		{"a body of another", []chaos.Event{{Kind: chaos.Granted, Token: 1, Owner: "ann", At: at(0)},
+			{Kind: chaos.Begun, Token: 1, Owner: "bob"}}, "a body of bob ran under token 1, which was granted to ann"},
+		{"what lasts until the next", []chaos.Event{lasting(1, 0), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 100),
+			event(chaos.Over, 1, 200), lasting(2, 100)}, ""},
+		{"what lasts beyond the next", []chaos.Event{lasting(1, 0), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 101),
+			lasting(2, 100)}, "the run of token 1 lasted until"},
+		{"what is lost unawares", []chaos.Event{{Kind: chaos.Granted, Subject: "a1", Token: 1, At: at(0), Prepares: true},
+			event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 101), lasting(2, 100)}, ""},
+		{"what is lost after it was prepared", []chaos.Event{
+			{Kind: chaos.Granted, Subject: "a1", Token: 1, At: at(0), Prepares: true}, event(chaos.Begun, 1, 0),
+			event(chaos.Activated, 1, 50), event(chaos.Looked, 1, 101), lasting(2, 100),
+		}, "the run of token 1 lasted until"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := chaos.NewReferee()
@@ -88,11 +105,11 @@ func TestResource(t *testing.T) {
 		token int64
 		want  bool
 	}{{1, true}, {2, true}, {1, false}, {2, true}, {5, true}, {4, false}} {
-		if got := r.Step("a1", c.token, at(i)); got != c.want {
+		if got := r.Step(chaos.Event{Subject: "a1", Token: c.token, At: at(i)}); got != c.want {
 			t.Errorf("step %d under token %d: %v", i, c.token, got)
 		}
 	}
-	if !r.Step("a2", 1, at(0)) {
+	if !r.Step(chaos.Event{Subject: "a2", Token: 1, At: at(0)}) {
 		t.Error("another analysis is another resource")
 	}
 }
