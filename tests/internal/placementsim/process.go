@@ -252,6 +252,9 @@ func (b *body) run(ctx context.Context) {
 		}
 		if careless {
 			b.force(ctx)
+			for range 4 { // when its process may have the activation anew
+				b.p.later(func() { b.force(ctx) })
+			}
 		} else if n%4 == 0 && b.p.member != nil {
 			_ = b.p.member.WriteState(ctx, b.Identity, b.state())
 		}
