@@ -40,9 +40,9 @@ type gateCommand struct {
 	token int64
 }
 
-// analysesModel is the oracle, one command at a time. The store's time of a decision and how long it took are known only
-// within bounds, and whether a command without a response was carried out is not known at all, so a step may lead to
-// several states. Without late, grants are never too late.
+// analysesModel is the oracle, one command at a time. The store's time of a decision and how long it took are known
+// only within bounds, and whether a command without a response was carried out is not known at all, so a step may lead
+// to several states. Without late, grants are never too late.
 func analysesModel(late bool) porcupine.Model {
 	first := gateOracle{status: "PENDING", begun: true, run: run{over: true}} // there is a token: 0
 	key := func(o gateOracle) string { return fmt.Sprint(o) }

@@ -159,7 +159,8 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 			Answer: Answer{Code: "ANALYSIS_LOCKED", Holder: r.owner, Expires: r.until}, Status: o.status,
 			RetryAfter: r.until.Sub(now),
 		}
-	case r != nil && o.streak-1 >= cmp.Or(s.MaxTakeovers, programTakeovers) || s.MaxFailures > 0 && o.failures >= s.MaxFailures:
+	case r != nil && o.streak-1 >= cmp.Or(s.MaxTakeovers, programTakeovers),
+		s.MaxFailures > 0 && o.failures >= s.MaxFailures:
 		o.giveUp(now)
 		return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status}
 	}

@@ -186,8 +186,8 @@ func (p *pausing) Write(ctx context.Context, writes ...docstore.Write) (docstore
 	return r, err
 }
 
-// placementModel is what may happen to one identity, one command at a time, by the oracle. Members whose leases are over
-// may be evicted at any moment: any caller does it on its way.
+// placementModel is what may happen to one identity, one command at a time, by the oracle. Members whose leases are
+// over may be evicted at any moment: any caller does it on its way.
 func placementModel(first *placementOracle) porcupine.Model {
 	first.top = nil
 	for _, name := range historyMembers {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Event is something that happened to a run: of an analysis, or of what else one at a time may have under a token, as an
-// activation.
+// Event is something that happened to a run: of an analysis, or of what else one at a time may have under a token, as
+// an activation.
 type Event struct {
 	Kind    EventKind
 	Subject string // the analysis, the identity
