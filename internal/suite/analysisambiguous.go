@@ -48,8 +48,8 @@ type ambiguousGate struct {
 	learn  func(context.Context) error // tells the oracle the first token
 }
 
-// try sends a command until it is answered, the first time with a fate for its write, and once more. Then it checks what
-// there is, and whether another can begin when the lock is over.
+// try sends a command until it is answered, the first time with a fate for its write, and once more. Then it checks
+// what there is, and whether another can begin when the lock is over.
 func (g *ambiguousGate) try(t *testing.T, faults Faults, do string, fate Fate, check func(GateStep)) {
 	t.Helper()
 	step := GateStep{ID: "k", Owner: "ann", Request: "r1", TTL: 60, Do: do}

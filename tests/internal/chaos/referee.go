@@ -91,6 +91,8 @@ type tenure struct {
 	looked  []time.Time
 
 	prepares bool
+	runs     bool // a body does
+	two      bool // they did at once
 }
 
 // end is when the run stopped to be one: its body was over, or its lock; if that has no time, it was told for the last
@@ -145,10 +147,8 @@ func judge(events []Event) (wrong []error) {
 		case Extended:
 			u.until = later(u.until, e.Until)
 		case Begun:
-			if u.bodies++; u.bodies > 1 {
-				fail("two bodies ran under token %d", e.Token)
-			}
-			u.of = append(u.of, e.Owner)
+			u.two = u.two || u.runs
+			u.runs, u.bodies, u.of = true, u.bodies+1, append(u.of, e.Owner)
 		case Looked:
 			if !u.prepares {
 				u.looked = append(u.looked, e.At)
@@ -162,7 +162,7 @@ func judge(events []Event) (wrong []error) {
 			}
 			passed = max(passed, e.Token)
 		case Over:
-			u.over = e.At
+			u.over, u.runs = e.At, false
 		case Finished:
 			if finish != nil {
 				fail("finished twice: %s under token %d, then %s under %d", finish.Status, finish.Token, e.Status, e.Token)
@@ -178,6 +178,9 @@ func judge(events []Event) (wrong []error) {
 		return u.granted.IsZero()
 	})
 	for i, u := range order {
+		if u.two || u.bodies > 1 && !u.until.IsZero() { // what lasts until the next may begin again
+			fail("two bodies ran under token %d", u.token)
+		}
 		for _, owner := range u.of {
 			if owner != "" && owner != u.owner {
 				fail("a body of %s ran under token %d, which was granted to %s", owner, u.token, u.owner)

@@ -78,6 +78,12 @@ func TestReferee(t *testing.T) {
 			event(chaos.Over, 1, 200), lasting(2, 100)}, ""},
 		{"what lasts beyond the next", []chaos.Event{lasting(1, 0), event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 101),
 			lasting(2, 100)}, "the run of token 1 lasted until"},
+		{"what lasts and begins again", []chaos.Event{lasting(1, 0), event(chaos.Begun, 1, 0), event(chaos.Over, 1, 1),
+			event(chaos.Begun, 1, 2)}, ""},
+		{"what lasts and begins twice", []chaos.Event{lasting(1, 0), event(chaos.Begun, 1, 0), event(chaos.Begun, 1, 2)},
+			"two bodies ran under token 1"},
+		{"a run that begins again", []chaos.Event{granted(1, 0, 10), event(chaos.Begun, 1, 0), event(chaos.Over, 1, 1),
+			event(chaos.Begun, 1, 2)}, "two bodies ran under token 1"},
 		{"what is lost unawares", []chaos.Event{{Kind: chaos.Granted, Subject: "a1", Token: 1, At: at(0), Prepares: true},
 			event(chaos.Begun, 1, 0), event(chaos.Looked, 1, 101), lasting(2, 100)}, ""},
 		{"what is lost after it was prepared", []chaos.Event{
