@@ -152,7 +152,7 @@ func (m *crashGate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, er
 		return g, err
 	}
 	l := g.Lock
-	m.note(chaos.Event{Kind: chaos.Granted, Analysis: l.AnalysisID, Token: l.Token, Owner: l.Owner,
+	m.note(chaos.Event{Kind: chaos.Granted, Subject: l.AnalysisID, Token: l.Token, Owner: l.Owner,
 		At: l.ExpiresAt.Add(-crashTTL), Until: l.ExpiresAt})
 	if g.Runs > 1 {
 		m.count("takeovers")
@@ -165,7 +165,7 @@ func (m *crashGate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, er
 func (m *crashGate) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
 	end, err := m.Gate.Refresh(ctx, l, ttl)
 	if err == nil {
-		m.note(chaos.Event{Kind: chaos.Extended, Analysis: l.AnalysisID, Token: l.Token, Until: end})
+		m.note(chaos.Event{Kind: chaos.Extended, Subject: l.AnalysisID, Token: l.Token, Until: end})
 	}
 	return end, m.rejected(err)
 }
@@ -181,7 +181,7 @@ func (m *crashGate) Finish(ctx context.Context, l once.Lock, r once.Result) erro
 	last := m.reached(afterFinish, l.AnalysisID)
 	err := m.Gate.Finish(ctx, l, r)
 	if err == nil {
-		m.note(chaos.Event{Kind: chaos.Finished, Analysis: l.AnalysisID, Token: l.Token, At: time.Now()})
+		m.note(chaos.Event{Kind: chaos.Finished, Subject: l.AnalysisID, Token: l.Token, At: time.Now()})
 	}
 	if last {
 		die()
@@ -205,7 +205,7 @@ func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 	}
 	random := rand.New(rand.NewPCG(m.seed, number<<32|uint64(l.Token)))
 	e := func(k chaos.EventKind) chaos.Event {
-		return chaos.Event{Kind: k, Analysis: l.AnalysisID, Token: l.Token, At: time.Now()}
+		return chaos.Event{Kind: k, Subject: l.AnalysisID, Token: l.Token, At: time.Now()}
 	}
 	m.note(e(chaos.Begun))
 	defer func() { m.note(e(chaos.Over)) }()
@@ -331,9 +331,9 @@ func TestChaosOfProcesses(t *testing.T) {
 		t.Error(err)
 	}
 	latest := map[string]int64{}
-	grants := c.referee.Grants()
+	grants := c.referee.Of(chaos.Granted)
 	for _, g := range grants {
-		latest[g.Analysis] = max(latest[g.Analysis], g.Token)
+		latest[g.Subject] = max(latest[g.Subject], g.Token)
 	}
 	want := func(id string) string {
 		if id == failingAnalysis {
@@ -347,8 +347,8 @@ func TestChaosOfProcesses(t *testing.T) {
 		}
 	}
 	for _, g := range grants {
-		l := once.Lock{AnalysisID: g.Analysis, Owner: g.Owner, Token: g.Token}
-		if err := chaos.Replay(t.Context(), gate, l, g.Token == latest[g.Analysis], want(g.Analysis), c.tally); err != nil {
+		l := once.Lock{AnalysisID: g.Subject, Owner: g.Owner, Token: g.Token}
+		if err := chaos.Replay(t.Context(), gate, l, g.Token == latest[g.Subject], want(g.Subject), c.tally); err != nil {
 			t.Error(err)
 		}
 	}
@@ -410,7 +410,7 @@ func (c *crashRun) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case what.Count != "":
 		c.tally.Add(what.Count, 1)
 	case what.Step:
-		rejected = !c.referee.Step(e.Analysis, e.Token)
+		rejected = !c.referee.Step(e)
 	default:
 		c.referee.Note(e)
 	}

@@ -71,15 +71,14 @@ func TestPlacementCriteria(t *testing.T) {
 }
 
 // world is a cluster with 16 partitions, and how to ask it.
-type world interface {
+type world struct {
 	cluster.Provider
-	// Snapshot is who has which partition, and which identity.
-	Snapshot() (snapshot, error)
-	// Another is the same cluster in another process.
-	Another() world
+
+	show    func(context.Context) (snapshot, error)
+	another func() world // the same cluster in another process
 }
 
-// snapshot is what a world shows of itself. Its times are the store's.
+// snapshot is who has which partition, and which identity. Its times are the store's.
 type snapshot struct {
 	Ready       bool
 	Epoch       int64
@@ -91,76 +90,54 @@ type snapshot struct {
 // chatRoom is the cluster of the criteria.
 var chatRoom = placement.Cluster{Tenant: "acme", Name: "chat"}
 
-// stored is the cluster by the rules themselves.
-type stored struct {
-	cluster.Provider
-
-	t       *testing.T
-	store   docstore.Store
-	service *placement.Service
-}
-
+// onAStore is the cluster by the rules themselves.
 func onAStore(t *testing.T, store docstore.Store) world {
 	service := placement.New(store, nil)
-	return stored{direct.Cluster(service, chatRoom), t, store, service}
-}
-
-func (w stored) Another() world { return onAStore(w.t, w.store) }
-
-func (w stored) Snapshot() (snapshot, error) {
-	s, err := w.service.Snapshot(w.t.Context(), chatRoom, placement.Query{})
-	if err != nil {
-		return snapshot{}, err
-	}
-	got := snapshot{Ready: s.Ready, Epoch: s.Topology.Epoch, At: direct.Time(s.Topology.At)}
-	for partition := range s.Topology.Table() {
-		member := ""
-		if m := s.Topology.Primary(partition); m != nil {
-			member = m.Member
+	show := func(ctx context.Context) (snapshot, error) {
+		s, err := service.Snapshot(ctx, chatRoom, placement.Query{})
+		if err != nil {
+			return snapshot{}, err
 		}
-		got.Table = append(got.Table, member)
+		got := snapshot{Ready: s.Ready, Epoch: s.Topology.Epoch, At: direct.Time(s.Topology.At),
+			Table: tableNames(s.Topology.Table(), func(i int) string { return s.Topology.Members[i].Member })}
+		for _, a := range s.Activations {
+			got.Activations = append(got.Activations, direct.Activation(s.Topology, a))
+		}
+		return got, nil
 	}
-	for _, a := range s.Activations {
-		got.Activations = append(got.Activations, direct.Activation(s.Topology, a))
-	}
-	return got, nil
+	return world{direct.Cluster(service, chatRoom), show, func() world { return onAStore(t, store) }}
 }
 
-// served is the cluster as a client of a server knows it.
-type served struct {
-	*client.Placements
-
-	t     *testing.T
-	store docstore.Store
-}
-
+// overHTTP is the cluster as a client of a server knows it.
 func overHTTP(t *testing.T, store docstore.Store) world {
 	server := &inProcess{Handler: httpapi.New(store, httpapi.Development{}, nil)}
-	c, err := client.New("http://127.0.0.1:8080", &client.Options{HTTP: &http.Client{Transport: server}})
+	all, err := client.New("http://127.0.0.1:8080", &client.Options{HTTP: &http.Client{Transport: server}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return served{c.Placements(chatRoom.Tenant, chatRoom.Name), t, store}
+	c := all.Placements(chatRoom.Tenant, chatRoom.Name)
+	show := func(ctx context.Context) (snapshot, error) {
+		top, err := c.Topology(ctx)
+		if err != nil {
+			return snapshot{}, err
+		}
+		page, err := c.Activations(ctx, client.ActivationQuery{})
+		return snapshot{top.Status == contracts.ClusterReady, top.Epoch, top.ChangedAt,
+			tableNames(top.Table, func(i int) string { return top.Members[i].Member }), page.Activations}, err
+	}
+	return world{c, show, func() world { return overHTTP(t, store) }}
 }
 
-func (w served) Another() world { return overHTTP(w.t, w.store) }
-
-func (w served) Snapshot() (snapshot, error) {
-	top, err := w.Topology(w.t.Context())
-	if err != nil {
-		return snapshot{}, err
-	}
-	page, err := w.Activations(w.t.Context(), client.ActivationQuery{})
-	got := snapshot{Ready: top.Status == contracts.ClusterReady, Epoch: top.Epoch, At: top.ChangedAt,
-		Activations: page.Activations}
-	for _, index := range top.Table {
-		member := ""
-		if index >= 0 {
-			member = top.Members[index].Member
+// tableNames are the members of a table, which has their indexes, -1 for none.
+func tableNames(table []int, name func(int) string) (names []string) {
+	for _, i := range table {
+		if i < 0 {
+			names = append(names, "")
+		} else {
+			names = append(names, name(i))
 		}
-		got.Table = append(got.Table, member)
 	}
-	return got, err
+	return names
 }
 
 // trial is a test of one criterion in one world.
@@ -272,7 +249,7 @@ func (c *trial) member(from cluster.Provider, name string,
 // start starts a member in a process of its own.
 func (c *trial) start(name string, activate func(context.Context, cluster.Activation) error) *performer {
 	c.t.Helper()
-	p := c.member(c.Another(), name, activate)
+	p := c.member(c.another(), name, activate)
 	c.ok(p.Start(c.ctx))
 	return p
 }
@@ -285,7 +262,7 @@ func (c *trial) stop(p *performer) {
 // locator is a started one, in a process of its own.
 func (c *trial) locator() *cluster.Locator {
 	c.t.Helper()
-	l := cluster.NewLocator(c.Another(), nil)
+	l := cluster.NewLocator(c.another(), nil)
 	c.ok(l.Start(c.ctx))
 	c.t.Cleanup(l.Stop)
 	return l
@@ -303,8 +280,16 @@ func (c *trial) join(name string, change ...func(*contracts.MemberJoinRequest)) 
 	return s
 }
 
-func lifeOf(s contracts.MemberState) contracts.MemberRequest {
-	return contracts.MemberRequest{Incarnation: s.Incarnation}
+func (c *trial) drain(name string, s contracts.MemberState) {
+	c.t.Helper()
+	_, err := c.Drain(c.ctx, name, contracts.MemberRequest{Incarnation: s.Incarnation})
+	c.ok(err)
+}
+
+func (c *trial) leave(name string, s contracts.MemberState) {
+	c.t.Helper()
+	_, err := c.Leave(c.ctx, name, contracts.MemberRequest{Incarnation: s.Incarnation})
+	c.ok(err)
 }
 
 func (c *trial) request() string {
@@ -341,14 +326,17 @@ func held(a contracts.Activation) contracts.ActivationHoldRequest {
 	return contracts.ActivationHoldRequest{Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken}
 }
 
-func ending(a contracts.Activation, why string) contracts.ActivationEndRequest {
-	return contracts.ActivationEndRequest{Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken,
-		Reason: why}
+// end deactivates.
+func (c *trial) end(a contracts.Activation, why string) error {
+	_, err := c.Deactivate(c.ctx, a.Kind, a.ID, contracts.ActivationEndRequest{Member: a.Member,
+		Incarnation: a.Incarnation, FencingToken: a.FencingToken, Reason: why})
+	return err
 }
 
-func failing(a contracts.Activation, why string) contracts.ActivationFailedRequest {
-	return contracts.ActivationFailedRequest{Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken,
-		Reason: why}
+// fail reports that an activation failed.
+func (c *trial) fail(a contracts.Activation, why string) (contracts.ActivationOutcome, error) {
+	return c.Failed(c.ctx, a.Kind, a.ID, contracts.ActivationFailedRequest{Member: a.Member,
+		Incarnation: a.Incarnation, FencingToken: a.FencingToken, Reason: why})
 }
 
 // write stores a state in place of that of a version.
@@ -368,6 +356,26 @@ func (c *trial) placed(id string) contracts.Placement {
 	return where
 }
 
+// on is an identity that is placed on a member.
+func (c *trial) on(member string) string {
+	c.t.Helper()
+	for _, id := range rooms() {
+		if c.placed(id).Placed.Member == member {
+			return id
+		}
+	}
+	c.t.Fatalf("nothing is placed on %s", member)
+	return ""
+}
+
+// serve lets a member serve an identity.
+func (c *trial) serve(p *performer, id string) cluster.Activation {
+	c.t.Helper()
+	a, err := p.Serve(c.ctx, roomOf(id), nil)
+	c.ok(err)
+	return a
+}
+
 // record is an activation as the store has it.
 func (c *trial) record(id string) contracts.Activation {
 	c.t.Helper()
@@ -378,7 +386,7 @@ func (c *trial) record(id string) contracts.Activation {
 
 func (c *trial) snapshot() snapshot {
 	c.t.Helper()
-	s, err := c.Snapshot()
+	s, err := c.show(c.ctx)
 	c.ok(err)
 	return s
 }
@@ -451,7 +459,7 @@ func place1(c *trial) {
 func place2(c *trial) {
 	knows := map[string]world{} // of each identity a process that is asked for it alone
 	for _, id := range rooms()[:20] {
-		knows[id] = c.Another()
+		knows[id] = c.another()
 	}
 	decided := func(want ...string) {
 		c.t.Helper()
@@ -472,15 +480,13 @@ func place2(c *trial) {
 	decided("ann")
 	bob := c.join("bob")
 	decided("ann", "bob")
-	_, err := c.Drain(c.ctx, "ann", lifeOf(ann))
-	c.ok(err)
+	c.drain("ann", ann)
 	decided("bob")
 	if a := c.claimed("lobby"); a.Member != "bob" || a.Epoch != c.snapshot().Epoch {
 		c.t.Errorf("claimed: %+v", a)
 	}
 	c.join("cleo")
-	_, err = c.Leave(c.ctx, "bob", lifeOf(bob))
-	c.ok(err)
+	c.leave("bob", bob)
 	decided("cleo")
 }
 
@@ -501,12 +507,10 @@ func place3(c *trial) {
 	undetermined()
 	ann := c.join("ann")
 	c.active("lobby")
-	_, err := c.Drain(c.ctx, "ann", lifeOf(ann))
-	c.ok(err)
-	_, err = c.claim("garden")
+	c.drain("ann", ann)
+	_, err := c.claim("garden")
 	c.refused(err, contracts.CodeTopologyUndetermined)
-	_, err = c.Leave(c.ctx, "ann", lifeOf(ann))
-	c.ok(err)
+	c.leave("ann", ann)
 	undetermined()
 	c.join("bob")
 	c.claimed("garden")
@@ -522,7 +526,7 @@ func place4(c *trial) {
 	c.join("cleo", zone("b"))
 	first := map[string]contracts.Placement{}
 	for range 3 {
-		other := c.Another()
+		other := c.another()
 		for _, id := range rooms() {
 			for _, labels := range []map[string]string{nil, {"zone": "b"}} {
 				where, err := other.Lookup(c.ctx, "room", id, cluster.Query{Labels: labels})
@@ -550,8 +554,8 @@ func place4(c *trial) {
 func place5(c *trial) {
 	shows := func(ready bool, epoch int64, activations int, members ...string) {
 		c.t.Helper()
-		for _, w := range []world{c.world, c.Another()} {
-			s, err := w.Snapshot()
+		for _, w := range []world{c.world, c.another()} {
+			s, err := w.show(c.ctx)
 			c.ok(err)
 			table := slices.Compact(slices.Sorted(slices.Values(s.Table)))
 			if s.Ready != ready || s.Epoch != epoch || len(s.Activations) != activations || !slices.Equal(table, members) ||
@@ -570,12 +574,10 @@ func place5(c *trial) {
 		s.Activations[0].Phase != contracts.PhaseActive {
 		c.t.Errorf("%+v, want %+v", s, a)
 	}
-	_, err := c.Drain(c.ctx, "ann", lifeOf(ann))
-	c.ok(err)
+	c.drain("ann", ann)
 	shows(true, 3, 1, "bob")
 	for name, m := range map[string]contracts.MemberState{"ann": ann, "bob": bob} {
-		_, err := c.Leave(c.ctx, name, lifeOf(m))
-		c.ok(err)
+		c.leave(name, m)
 	}
 	shows(false, 5, 1, "")
 }
@@ -660,8 +662,7 @@ func one3(c *trial) {
 	ann := c.join("ann")
 	bob := c.join("bob", func(r *contracts.MemberJoinRequest) { r.Full = true })
 	cleo := c.join("cleo")
-	_, err := c.Drain(ctx, "cleo", lifeOf(cleo))
-	c.ok(err)
+	c.drain("cleo", cleo)
 	for range 3 {
 		c.refused(claimBy("hall", "", 0, nil), contracts.CodeNoEligibleMember)
 		c.refused(claimBy("room", "", 0, map[string]string{"zone": "b"}), contracts.CodeNoEligibleMember)
@@ -742,7 +743,7 @@ func one4(c *trial) {
 	o, err := c.Claim(c.ctx, "room", "other", claim)
 	c.ok(err)
 	for _, again := range []bool{false, true} {
-		f, err := c.Failed(c.ctx, "room", "other", failing(o.Activation, "no network"))
+		f, err := c.fail(o.Activation, "no network")
 		if err != nil || f.Replayed != again {
 			c.t.Errorf("%+v, %v", f, err)
 		}
@@ -760,7 +761,7 @@ func one5(c *trial) {
 	victim := c.join("victim", func(r *contracts.MemberJoinRequest) { r.TTLSeconds = 30 })
 	granted := make(chan contracts.Activation, 10)
 	for i := range 10 {
-		w := c.Another()
+		w := c.another()
 		go func() {
 			o, err := w.Claim(c.ctx, "room", "lobby", contracts.ActivationClaimRequest{
 				RequestID: fmt.Sprint("race-", i), Member: "victim", Incarnation: victim.Incarnation})
@@ -802,10 +803,9 @@ func one5(c *trial) {
 	c.refused(c.write(first, 1, "two"), contracts.CodeStaleToken)
 	_, err = c.Activated(c.ctx, "room", "lobby", held(first))
 	c.refused(err, contracts.CodeStaleToken)
-	_, err = c.Failed(c.ctx, "room", "lobby", failing(first, "x"))
+	_, err = c.fail(first, "x")
 	c.refused(err, contracts.CodeStaleToken)
-	_, err = c.Deactivate(c.ctx, "room", "lobby", ending(first, ""))
-	c.refused(err, contracts.CodeStaleToken)
+	c.refused(c.end(first, ""), contracts.CodeStaleToken)
 	_, err = c.Transfer(c.ctx, "room", "lobby", contracts.ActivationTransferRequest{RequestID: c.request(),
 		Member: first.Member, Incarnation: first.Incarnation, FencingToken: first.FencingToken})
 	c.refused(err, contracts.CodeStaleToken)
@@ -829,7 +829,7 @@ func lock1(c *trial) {
 	begin := time.Now()
 	results := make(chan error, 10)
 	for i := range 10 {
-		w := c.Another()
+		w := c.another()
 		go func() {
 			_, err := w.Claim(c.ctx, "room", "lobby", contracts.ActivationClaimRequest{
 				RequestID: fmt.Sprint("race-", i), LockTTLSeconds: 20})
@@ -864,18 +864,12 @@ func lock1(c *trial) {
 
 	under := make(chan contracts.Activation, 1)
 	bob := c.start("bob", func(_ context.Context, a cluster.Activation) error { under <- c.record(a.ID); return nil })
-	for _, id := range rooms() {
-		if c.placed(id).Placed.Member == "bob" {
-			c.claimed(id)
-			a, err := bob.Serve(c.ctx, roomOf(id), nil)
-			c.ok(err)
-			if r := <-under; r.Phase != contracts.PhaseLocked || r.Member != "bob" || r.FencingToken != a.Token {
-				c.t.Errorf("the host was called under %+v", r)
-			}
-			return
-		}
+	id := c.on("bob")
+	c.claimed(id)
+	a := c.serve(bob, id)
+	if r := <-under; r.Phase != contracts.PhaseLocked || r.Member != "bob" || r.FencingToken != a.Token {
+		c.t.Errorf("the host was called under %+v", r)
 	}
-	c.t.Error("nothing is placed on bob")
 }
 
 // unlocked is a world whose locks cannot be obtained.
@@ -893,42 +887,30 @@ func (unlocked) Claim(context.Context, string, string, contracts.ActivationClaim
 func lock2(c *trial) {
 	ctx := c.ctx
 	ann := c.start("ann", nil)
-	bob := c.member(unlocked{c.Another()}, "bob", nil)
+	bob := c.member(unlocked{c.another()}, "bob", nil)
 	c.ok(bob.Start(ctx))
 	other := c.join("other")
-	var of [3]string // an identity that is placed on each
-	for _, id := range rooms() {
-		switch c.placed(id).Placed.Member {
-		case "ann":
-			of[0] = id
-		case "bob":
-			of[1] = id
-		case "other":
-			of[2] = id
-		}
-	}
-	_, err := c.Claim(ctx, "room", of[2], contracts.ActivationClaimRequest{RequestID: c.request()})
-	c.ok(err)
-	if _, err := ann.Serve(ctx, roomOf(of[2]), nil); err == nil {
+	hers, his, others := c.on("ann"), c.on("bob"), c.on("other")
+	c.claimed(others)
+	if _, err := ann.Serve(ctx, roomOf(others), nil); err == nil {
 		c.t.Error("served under the lock of another")
 	}
-	if _, err := ann.Serve(ctx, roomOf(of[1]), nil); err == nil {
+	if _, err := ann.Serve(ctx, roomOf(his), nil); err == nil {
 		c.t.Error("served what is placed on another")
 	}
-	if _, err := bob.Serve(ctx, roomOf(of[1]), nil); !errors.Is(err, errNoLocks) {
+	if _, err := bob.Serve(ctx, roomOf(his), nil); !errors.Is(err, errNoLocks) {
 		c.t.Errorf("without an answer: %v", err)
 	}
 	// Even when it is placed on ann again, the lock is not hers.
-	_, err = c.Drain(ctx, "other", contracts.MemberRequest{Incarnation: other.Incarnation})
-	c.ok(err)
-	_, err = c.Activated(ctx, "room", of[2], contracts.ActivationHoldRequest{Member: "ann",
-		Incarnation: ann.Incarnation(), FencingToken: c.record(of[2]).FencingToken})
+	c.drain("other", other)
+	_, err := c.Activated(ctx, "room", others, contracts.ActivationHoldRequest{Member: "ann",
+		Incarnation: ann.Incarnation(), FencingToken: c.record(others).FencingToken})
 	c.refused(err, contracts.CodeNotOwner)
 	time.Sleep(5 * time.Second)
 	if len(ann.has())+len(bob.has()) != 0 || len(ann.Activations())+len(bob.Activations()) != 0 {
 		c.t.Errorf("activated: %+v, %+v", ann.has(), bob.has())
 	}
-	if _, err := ann.Serve(ctx, roomOf(of[0]), nil); err != nil || len(ann.has()) != 1 {
+	if _, err := ann.Serve(ctx, roomOf(hers), nil); err != nil || len(ann.has()) != 1 {
 		c.t.Errorf("with the lock: %+v, %v", ann.has(), err)
 	}
 }
@@ -938,12 +920,7 @@ func lock2(c *trial) {
 func lock3(c *trial) {
 	ann := c.start("ann", func(context.Context, cluster.Activation) error { time.Sleep(time.Minute); return nil })
 	c.start("bob", nil)
-	mine := ""
-	for _, id := range rooms() {
-		if c.placed(id).Placed.Member == "ann" {
-			mine = id
-		}
-	}
+	mine := c.on("ann")
 	done, l := make(chan cluster.Location, 1), c.locator()
 	go func() {
 		where, err := l.Activate(c.ctx, roomOf(mine), nil)
@@ -980,7 +957,7 @@ func lock4(c *trial) {
 	c.refused(c.write(a, 1, "lost"), contracts.CodeStateChanged)
 	stored := func(phase contracts.Phase) {
 		c.t.Helper()
-		other := c.Another()
+		other := c.another()
 		r, err := other.Activation(c.ctx, "room", "lobby")
 		where, wrong := other.Lookup(c.ctx, "room", "lobby", cluster.Query{})
 		if err != nil || wrong != nil || r.Phase != phase || r.Member != "ann" || r.Incarnation != ann.Incarnation ||
@@ -990,11 +967,9 @@ func lock4(c *trial) {
 		}
 	}
 	stored(contracts.PhaseActive)
-	_, err := c.Deactivate(c.ctx, "room", "lobby", ending(a, "idle"))
-	c.ok(err)
+	c.ok(c.end(a, "idle"))
 	stored(contracts.PhaseFree)
-	_, err = c.Leave(c.ctx, "ann", lifeOf(ann))
-	c.ok(err)
+	c.leave("ann", ann)
 	time.Sleep(10 * time.Minute)
 
 	bob := c.start("bob", nil)
@@ -1025,7 +1000,7 @@ func lock5(c *trial) {
 		c.t.Errorf("when the lock would have ended: %+v", r)
 	}
 	failed := c.claimed("failed")
-	_, err = c.Failed(c.ctx, "room", "failed", failing(failed, "x"))
+	_, err = c.fail(failed, "x")
 	c.ok(err)
 	if r := c.record("failed"); r.Phase != contracts.PhaseFree || r.LockUntil != "" {
 		c.t.Errorf("failed: %+v", r)
@@ -1033,8 +1008,7 @@ func lock5(c *trial) {
 	if next := c.claimed("failed"); next.FencingToken <= failed.FencingToken { // at once
 		c.t.Errorf("%+v after %+v", next, failed)
 	}
-	_, err = c.Deactivate(c.ctx, "room", "complete", ending(a, ""))
-	c.ok(err)
+	c.ok(c.end(a, ""))
 	c.claimed("complete")
 
 	left := c.claimed("left")
@@ -1049,8 +1023,8 @@ func lock5(c *trial) {
 
 // life1 (PLC-LIFE-1): what is started works: a member is in the cluster and serves, a locator finds.
 func life1(c *trial) {
-	ann := c.member(c.Another(), "ann", nil)
-	l := cluster.NewLocator(c.Another(), nil)
+	ann := c.member(c.another(), "ann", nil)
+	l := cluster.NewLocator(c.another(), nil)
 	defer l.Stop()
 	if ann.Status().State != cluster.Stopped || l.Status().State != cluster.Stopped {
 		c.t.Errorf("before: %+v, %+v", ann.Status(), l.Status())
@@ -1069,8 +1043,7 @@ func life1(c *trial) {
 		c.t.Errorf("%+v, %v", all, err)
 	}
 	time.Sleep(5 * time.Minute) // heartbeats
-	a, err := ann.Serve(c.ctx, roomOf("lobby"), nil)
-	c.ok(err)
+	a := c.serve(ann, "lobby")
 	if where, err := l.Locate(c.ctx, roomOf("lobby"), nil); err != nil || where.Token != a.Token ||
 		cluster.Check(ann.contexts[0]) != nil {
 		c.t.Errorf("%+v, %v; want %+v", where, err, a)
@@ -1083,8 +1056,7 @@ func life2(c *trial) {
 	ann := c.start("ann", nil)
 	tokens := map[string]int64{}
 	for _, id := range rooms()[:10] {
-		a, err := ann.Serve(c.ctx, roomOf(id), nil)
-		c.ok(err)
+		a := c.serve(ann, id)
 		tokens[id] = a.Token
 		c.ok(ann.WriteState(c.ctx, roomOf(id), []byte("of "+id)))
 	}
@@ -1158,9 +1130,8 @@ func life3(c *trial) {
 	}
 	refuse(ann, l)
 	bob, l := c.start("bob", nil), c.locator()
-	_, err := bob.Serve(c.ctx, roomOf("lobby"), nil)
-	c.ok(err)
-	_, err = l.Locate(c.ctx, roomOf("lobby"), nil)
+	c.serve(bob, "lobby")
+	_, err := l.Locate(c.ctx, roomOf("lobby"), nil)
 	c.ok(err)
 	c.stop(bob)
 	l.Stop()
@@ -1179,8 +1150,7 @@ func life4(c *trial) {
 		}
 		return nil
 	})
-	_, err := ann.Serve(c.ctx, roomOf("lobby"), nil)
-	c.ok(err)
+	c.serve(ann, "lobby")
 	if _, err := ann.Serve(c.ctx, roomOf("broken"), nil); err == nil {
 		c.t.Error("served")
 	}
@@ -1229,8 +1199,7 @@ func life5(c *trial) {
 	c.ok(err)
 	at("a member", all.Members[0].At)
 	time.Sleep(time.Minute + time.Millisecond)
-	a, err := ann.Serve(c.ctx, roomOf("lobby"), nil)
-	c.ok(err)
+	a := c.serve(ann, "lobby")
 	r := c.record("lobby")
 	at("a claim", r.ClaimedAt)
 	at("an activation", r.ActivatedAt)

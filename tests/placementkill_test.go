@@ -23,6 +23,7 @@ import (
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
 )
 
 func init() { //nolint:gochecknoinits // before TestMain, on systems that can
@@ -84,20 +85,15 @@ func (h *logger) Activate(ctx context.Context, a cluster.Activation) error {
 // Deactivate implements [cluster.Host].
 func (*logger) Deactivate(context.Context, cluster.Activation, error) {}
 
-// appended is what a body appended to the log.
-type appended struct {
-	room, member string
-	token        int64
-	looked       time.Time // just before its member told it that it runs
-	at           time.Time // when it came
-	took         bool
-}
-
-// sharedLog takes entries whose token is not lower than one that it has seen of the room.
+// sharedLog is the resource behind the rooms. It tells the referee who appends to it.
 type sharedLog struct {
-	mu      sync.Mutex
-	highest map[string]int64
-	entries []appended
+	referee *chaos.Referee
+
+	mu        sync.Mutex
+	closed    bool
+	begun     map[string]bool        // bodies
+	last      map[string]chaos.Event // that it took, of each room
+	failovers []time.Duration        // from the last entry under one token to the first under the next, of another member
 }
 
 // ServeHTTP appends an entry.
@@ -111,32 +107,38 @@ func (l *sharedLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := appended{room: q.Get("room"), member: q.Get("member"), token: token, looked: time.Unix(0, looked), at: time.Now()}
-	e.took = token >= l.highest[e.room]
-	l.highest[e.room] = max(l.highest[e.room], token)
-	l.entries = append(l.entries, e)
-	if !e.took {
-		w.WriteHeader(http.StatusConflict)
+	if l.closed {
+		return
 	}
+	e := chaos.Event{Kind: chaos.Begun, Subject: q.Get("room"), Token: token, Owner: q.Get("member"), At: time.Now()}
+	if body := fmt.Sprint(e.Subject, token, e.Owner); !l.begun[body] {
+		l.begun[body] = true
+		l.referee.Note(e)
+	}
+	l.referee.Note(chaos.Event{Kind: chaos.Looked, Subject: e.Subject, Token: token, At: time.Unix(0, looked)})
+	if !l.referee.Step(e) {
+		w.WriteHeader(http.StatusConflict)
+		return
+	}
+	if before := l.last[e.Subject]; before.Token != 0 && token > before.Token && e.Owner != before.Owner {
+		l.failovers = append(l.failovers, e.At.Sub(before.At))
+	}
+	l.last[e.Subject] = e
 }
 
 // latest is the last entry that the log took of a room.
-func (l *sharedLog) latest(room string) (last appended) {
+func (l *sharedLog) latest(room string) chaos.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range slices.Backward(l.entries) {
-		if e.room == room && e.took {
-			return e
-		}
-	}
-	return last
+	return l.last[room]
 }
 
-// grant is an event of the cluster: who was given a room, with what token.
-type grant struct {
-	token  int64
-	member string
-	at     time.Time
+// close ends what the log takes down, and returns when that was.
+func (l *sharedLog) close() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return time.Now()
 }
 
 // TestPlacementOfProcesses: members are processes in front of `leasehold serve` on SQLite, rooms are claimed all the
@@ -156,7 +158,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	chat := c.Placements("default", "chat")
-	log := &sharedLog{highest: map[string]int64{}}
+	log := &sharedLog{referee: chaos.NewReferee(), begun: map[string]bool{}, last: map[string]chaos.Event{}}
 	listener := httptest.NewServer(log)
 	defer listener.Close()
 	ctx, end := context.WithTimeout(t.Context(), failAfter)
@@ -203,7 +205,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 		t.Helper()
 		begin := time.Now()
 		for n := range rooms {
-			for log.latest(room(n)).at.Before(begin) {
+			for log.latest(room(n)).At.Before(begin) {
 				if pauseFor(ctx, 20*time.Millisecond); ctx.Err() != nil {
 					t.Fatalf("%s is not served", room(n))
 				}
@@ -235,7 +237,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 	}
 	serves := func(member string) bool {
 		for n := range rooms {
-			if log.latest(room(n)).member == member {
+			if log.latest(room(n)).Owner == member {
 				return true
 			}
 		}
@@ -276,10 +278,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 
 	// Who had what, as the cluster tells it up to here: on a slow machine members lose leases, and others are given rooms,
 	// as long as it runs.
-	log.mu.Lock()
-	entries, until := slices.Clone(log.entries), time.Now()
-	log.mu.Unlock()
-	granted := map[string][]grant{}
+	until := log.close()
 	seen := map[string]bool{}
 	for after, more := "", true; more; {
 		page, err := chat.Events(t.Context(), cluster.EventQuery{After: after, PageSize: 1000})
@@ -298,50 +297,22 @@ func TestPlacementOfProcesses(t *testing.T) {
 			}
 			more = at.Before(until)
 			if e.Kind != "" && (e.To == "LOCKED" || e.To == "ACTIVE" && e.From != "LOCKED") {
-				granted[e.ID] = append(granted[e.ID], grant{e.FencingToken, e.Member, at})
+				log.referee.Note(chaos.Event{Kind: chaos.Granted, Subject: e.ID, Token: e.FencingToken, Owner: e.Member, At: at})
 			}
 		}
 		after = page.Next
 	}
 	end()
 	background.Wait()
-
-	stale, owners := 0, map[string]map[int64]string{}
-	took := map[string]appended{}
-	for _, e := range entries {
-		grants := granted[e.room]
-		slices.SortFunc(grants, func(a, b grant) int { return int(a.token - b.token) })
-		i := slices.IndexFunc(grants, func(g grant) bool { return g.token == e.token })
-		if i < 0 || grants[i].member != e.member {
-			t.Errorf("%s was not given token %d of %s: %v", e.member, e.token, e.room, grants)
-			continue
-		}
-		if i+1 < len(grants) && !e.looked.Before(grants[i+1].at) {
-			t.Errorf("%s was active twice: at %v the body of %s was told that it runs, and at %v %s was given the room",
-				e.room, e.looked, e.member, grants[i+1].at, grants[i+1].member)
-		}
-		if owners[e.room] == nil {
-			owners[e.room] = map[int64]string{}
-		}
-		if other := owners[e.room][e.token]; other != "" && other != e.member {
-			t.Errorf("%s and %s appended under token %d of %s", other, e.member, e.token, e.room)
-		}
-		owners[e.room][e.token] = e.member
-		before := took[e.room]
-		switch {
-		case !e.took:
-			stale++
-			continue
-		case e.token < before.token:
-			t.Errorf("%s took effect twice by turns: token %d after %d", e.room, e.token, before.token)
-		case before.token != 0 && e.token > before.token && e.member != before.member:
-			failovers = append(failovers, e.at.Sub(before.at))
-		}
-		took[e.room] = e
+	if err := log.referee.Err(); err != nil {
+		t.Error(err)
 	}
-	activations := 0
-	for _, o := range owners {
-		activations += len(o)
+
+	entries, stale, failovers := log.referee.Of(chaos.Stepped), 0, log.failovers
+	for _, e := range entries {
+		if !e.Passed {
+			stale++
+		}
 	}
 	slices.Sort(failovers)
 	if len(failovers) == 0 || killed == 0 || frozen == 0 || stale < suite.AtDepth(0, 1) {
@@ -350,7 +321,7 @@ func TestPlacementOfProcesses(t *testing.T) {
 	t.Logf(
 		"%d processes killed, %d frozen for %v; %d activations of %d rooms, none active twice; %d entries, %d stale ones rejected; "+
 			"from a room's last entry to the next process's first: p50 %v, at most %v, at a ttl of %v",
-		killed, frozen, killTTL*3/2, activations, rooms, len(entries), stale,
+		killed, frozen, killTTL*3/2, len(log.begun), rooms, len(entries), stale,
 		failovers[len(failovers)/2].Round(10*time.Millisecond), failovers[len(failovers)-1].Round(10*time.Millisecond),
 		killTTL)
 }

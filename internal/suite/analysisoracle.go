@@ -1,27 +1,29 @@
 package suite
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
 
-// gateOracle says what BE-041 demands of one analysis, and what the gate adds to it: a fence, and a sweep. It keeps
-// every run in a list, newest last, instead of one document.
+// gateOracle says what BE-041 demands of one analysis, and what the gate adds to it: a fence, and a sweep. Programs ask
+// it for what must happen, histories for what may. A copy of it is another analysis.
 type gateOracle struct {
 	status   string
-	runs     []*run
-	memory   []asked // the requests that are remembered, newest first; what was given up comes behind the latest acquire
-	past     int64   // the highest token of documents with this ID that were deleted
-	streak   int64   // runs begun since the last that ended with a release or finish
+	begun    bool     // whether there was a run
+	run      run      // the latest
+	memory   [4]asked // the requests that are remembered, newest first; what was given up comes behind the latest acquire
+	past     int64    // the highest token of documents with this ID that were deleted
+	streak   int64    // runs begun since the last that ended with a release or finish
 	failures int64
 	result   string
-	reason   string    // of the last failure
-	failed   int64     // token of the run that failed last
-	queued   time.Time // when the latest sweep put it into the queue; zero if it has not since it was last begun
-	ended    time.Time // when a command made it READY or FAILED; zero if none did since it was last begun or retried
-	before   time.Time // the end before that
-	retries  []retried // newest last
-	awaits   bool      // it was retried, and no worker has begun it since
+	reason   string     // of the last failure
+	failed   int64      // token of the run that failed last
+	queued   time.Time  // when the latest sweep put it into the queue; zero if it has not since it was last begun
+	ended    time.Time  // when a command made it READY or FAILED; zero if none did since it was last begun or retried
+	before   time.Time  // the end before that
+	retries  [4]retried // newest first
+	awaits   bool       // it was retried, and no worker has begun it since
 }
 
 // asked is a request for a run that is remembered; the zero value is a place that was never taken.
@@ -68,29 +70,24 @@ type GateAnswer struct {
 }
 
 // token is the latest token, 0 if there is none.
-func (o *gateOracle) token() int64 {
-	if len(o.runs) == 0 {
-		return 0
-	}
-	return o.runs[len(o.runs)-1].token
-}
+func (o *gateOracle) token() int64 { return o.run.token }
 
 // learn takes the first token of a document from what the gate returned, if it is one that no earlier document can have
 // shown.
 func (o *gateOracle) learn(token int64) {
-	if n := len(o.runs); n > 0 && o.runs[n-1].token == 0 && token >= o.runs[n-1].least {
-		o.runs[n-1].token = token
+	if o.begun && o.token() == 0 && token >= o.run.least {
+		o.run.token = token
 	}
 }
 
 // next is a new run: its token is the one after the latest, or begins at the time.
 func (o *gateOracle) next(r run, now time.Time) {
-	if len(o.runs) > 0 {
+	if o.begun {
 		r.token = o.token() + 1
 	} else {
 		r.least = max(o.past, now.UnixMicro()) + 1
 	}
-	o.runs = append(o.runs, &r)
+	o.begun, o.run = true, r
 }
 
 // deleted is the analysis after its document was deleted and made again.
@@ -100,29 +97,22 @@ func (o *gateOracle) deleted() *gateOracle {
 
 // remembered is the place of a request among the last four, -1 for none, and whether it had the same ttl.
 func (o *gateOracle) remembered(s GateStep) (place int, same bool) {
-	for i, r := range o.memory {
-		if r.owner == s.Owner && r.request == s.Request {
-			return i, r.ttl == s.TTL
-		}
-	}
-	return -1, false
+	place = slices.IndexFunc(o.memory[:], func(r asked) bool { return r.owner == s.Owner && r.request == s.Request })
+	return place, place >= 0 && o.memory[place].ttl == s.TTL
 }
 
 // remember puts a request into a place; the oldest is forgotten.
 func (o *gateOracle) remember(place int, s GateStep) {
-	for len(o.memory) < place {
-		o.memory = append(o.memory, asked{})
-	}
-	o.memory = slices.Insert(o.memory, place, asked{s.Owner, s.Request, s.TTL})
-	o.memory = o.memory[:min(4, len(o.memory))]
+	copy(o.memory[place+1:], o.memory[place:])
+	o.memory[place] = asked{s.Owner, s.Request, s.TTL}
 }
 
 // current is the run whose owner is in the document, whether its lock has expired or not.
 func (o *gateOracle) current() *run {
-	if n := len(o.runs); n > 0 && !o.runs[n-1].over {
-		return o.runs[n-1]
+	if !o.begun || o.run.over {
+		return nil
 	}
-	return nil
+	return &o.run
 }
 
 func (o *gateOracle) finished() bool { return o.status == "READY" || o.status == "FAILED" }
@@ -178,7 +168,8 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 			Answer: Answer{Code: "ANALYSIS_LOCKED", Holder: r.owner, Expires: r.until}, Status: o.status,
 			RetryAfter: r.until.Sub(now),
 		}
-	case r != nil && o.streak-1 >= programTakeovers || s.MaxFailures > 0 && o.failures >= s.MaxFailures:
+	case r != nil && o.streak-1 >= cmp.Or(s.MaxTakeovers, programTakeovers),
+		s.MaxFailures > 0 && o.failures >= s.MaxFailures:
 		o.giveUp(now)
 		return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status}
 	}
@@ -313,14 +304,11 @@ func (o *gateOracle) giveUp(now time.Time) {
 // off.
 func (o *gateOracle) retry(s GateStep, now time.Time) GateAnswer {
 	shown := func(replayed bool) GateAnswer {
-		a, last := o.ok(replayed), o.retries[len(o.retries)-1]
+		a, last := o.ok(replayed), o.retries[0]
 		a.RetriedBy, a.RetryReason, a.RetriedAt = last.by, last.reason, last.at.UTC().Format("2006-01-02T15:04:05.000Z")
 		return a
 	}
-	for i, r := range slices.Backward(o.retries) {
-		if len(o.retries)-i > 4 {
-			break
-		}
+	for _, r := range o.retries {
 		if r.by == s.Owner && r.request == s.Request {
 			if r.reason != s.Reason {
 				return o.refuse("REQUEST_ID_REUSED")
@@ -338,7 +326,8 @@ func (o *gateOracle) retry(s GateStep, now time.Time) GateAnswer {
 		r.over = true
 	}
 	o.next(run{over: true}, now)
-	o.retries = append(o.retries, retried{s.Owner, s.Request, s.Reason, now})
+	copy(o.retries[1:], o.retries[:])
+	o.retries[0] = retried{s.Owner, s.Request, s.Reason, now}
 	o.status, o.awaits = "PENDING", true
 	o.streak, o.failures, o.failed, o.queued = 0, 0, 0, time.Time{}
 	o.notEnded()

@@ -29,13 +29,14 @@ type GateStep struct {
 	Back    int64  // the token is this many grants before the latest; -1 is one that was never granted
 	Again   bool   // the token is the latest of the documents that were deleted, if there is one
 
-	Result      string        // of finish
-	Reason      string        // of retry; of release and finish, if Failed
-	MaxFailures int64         // of acquire
-	Ends        bool          // of acquire: it has an end
-	End         time.Duration // that is so far away
-	Named       int           // of retry: 1 names when the analysis ended the last time, 2 the time before
-	FinishedAt  time.Time     // of retry: that time, found when the step is made
+	Result       string        // of finish
+	Reason       string        // of retry; of release and finish, if Failed
+	MaxFailures  int64         // of acquire
+	MaxTakeovers int64         // of acquire; 0 is programTakeovers
+	Ends         bool          // of acquire: it has an end
+	End          time.Duration // that is so far away
+	Named        int           // of retry: 1 names when the analysis ended the last time, 2 the time before
+	FinishedAt   time.Time     // of retry: that time, found when the step is made
 
 	LostRequests int // requests of this command that get lost on the way: it is sent again
 	// responses that get lost: the store's library retries the same write, and only the last response arrives
@@ -318,7 +319,8 @@ func (g *gateProgram) send(ctx context.Context, s GateStep, token int64) (GateAn
 
 // acquire is the request for a run of a step.
 func (g *gateProgram) acquire(id analysis.ID, s GateStep) analysis.Acquire {
-	c := analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, MaxFailures: s.MaxFailures}
+	c := analysis.Acquire{ID: id, Owner: s.Owner, RequestID: s.Request, TTLSeconds: s.TTL, MaxFailures: s.MaxFailures,
+		MaxTakeovers: s.MaxTakeovers}
 	if s.Ends {
 		c.NotAfter = docstore.TruncateMilli(g.clock.Now()).Add(s.End)
 	}
@@ -388,8 +390,7 @@ func (g *gateProgram) compare(ctx context.Context, id string, o *gateOracle) err
 			want["lockExpiresAt"] = docstore.String("3000")
 		}
 	}
-	if n := len(o.retries); n > 0 {
-		r := o.retries[n-1]
+	if r := o.retries[0]; r.by != "" {
 		want["lockRetriedAt"], want["lockRetriedBy"], want["lockRetryReason"] = docstore.FormatTime(r.at),
 			docstore.String(r.by), docstore.String(r.reason)
 		if o.awaits {

@@ -1,12 +1,11 @@
 package suite
 
 import (
-	"slices"
+	"context"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // AmbiguousPlacements is [Ambiguous] for the commands of placement: a caller that retries a command until a response
@@ -21,15 +20,7 @@ func AmbiguousPlacements(t *testing.T, newStore func(t *testing.T, now func() ti
 func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
 	t.Helper()
 	const ttl = time.Minute
-	r := &placementRun{
-		clock: clock, lossy: &lossyStore{through: through{store}}, cluster: placement.Cluster{Tenant: "acme", Name: "prod"},
-		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{},
-		begun: clock.Now(),
-	}
-	for i := range r.via {
-		r.via[i] = placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention,
-			Changes: i == 1})
-	}
+	r := newPlacementRun(store, clock, "prod")
 	before := func(c placementCommand) {
 		t.Helper()
 		if err := r.send(t.Context(), c, PlacementStep{}); err != nil {
@@ -38,7 +29,7 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 		clock.Advance(time.Second)
 	}
 	before(placementCommand{do: "join", member: "ann", request: "first", ttl: ttl})
-	step := placementCommand{do: do, member: "ann", number: r.oracle.seat("ann").number, id: "x", request: "r1",
+	step := placementCommand{do: do, member: "ann", number: r.oracle.seat("ann").Number, id: "x", request: "r1",
 		ttl: ttl, data: "data"}
 	claimed := func() {
 		t.Helper()
@@ -75,38 +66,26 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 	}
 
 	now := clock.Now()
-	var want, got placementAnswer
-	send := func(try int) (err error) {
-		ctx, cancel := tryContext(t.Context(), faults, fate, try)
-		defer cancel()
+	var want placementAnswer
+	switch step.do {
+	case "evict":
+		r.oracle.evict(now)
+	case "sweep":
+		r.oracle.sweep(now)
+	default:
+		want = r.oracle.answer(step, now)
+	}
+	got, err := untilAnswered(t, faults, fate, func(ctx context.Context) (a placementAnswer, err error) {
 		switch step.do {
 		case "evict":
 			_, err = r.via[0].Evict(ctx, r.cluster)
 		case "sweep":
 			_, err = r.via[0].Sweep(ctx, 0)
 		default:
-			got, err = sendPlacement(ctx, r.via[0], r.cluster, step)
+			a, err = sendPlacement(ctx, r.via[0], r.cluster, step)
 		}
-		return err
-	}
-	switch {
-	case step.do == "evict":
-		r.oracle.evict(now)
-	case step.do == "sweep":
-		r.oracle.sweep(now)
-	case slices.Contains([]string{"join", "beat", "offer", "drain member", "leave"}, step.do):
-		want = r.oracle.answerMember(step, now)
-	default:
-		want = r.oracle.answer(step, now)
-	}
-	faults.Next(t, fate)
-	err := send(0)
-	for try := 1; try < 5 && err != nil; try++ {
-		err = send(try)
-	}
-	if fate == AppliedLate {
-		faults.Settle(t)
-	}
+		return a, err
+	})
 	if err == nil {
 		err = r.oracle.learn(step, &want, got, now, r.last)
 	}

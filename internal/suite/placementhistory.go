@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,19 +21,21 @@ import (
 // PlacementHistory is [AnalysisHistory] for one identity of a cluster whose members come and go. Callers are processes
 // of their own: each knows the epochs that it has seen.
 func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, name string, seed uint64) error {
-	cluster := placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")}
+	first := newPlacementRun(store, clock, strings.ReplaceAll(name, " ", "-"))
 	paused := &pausing{through: through{newFaultyStore(store, seed)}, random: rand.New(rand.NewPCG(seed, 99))}
-	first, err := firstActivation(ctx, placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep}),
-		cluster)
-	if err != nil {
-		return err
+	// its tokens have to be known, of which the first is the store's time
+	for _, do := range []string{"join", "claim", "deactivate"} {
+		c := placementCommand{do: do, member: "ann", id: "x", request: "first", ttl: historyTTL, self: true,
+			number: first.oracle.seat("ann").Number, token: first.oracle.activation("x").token}
+		if err := first.send(ctx, c, PlacementStep{}); err != nil {
+			return fmt.Errorf("the first %s: %w", do, err)
+		}
 	}
-	first.members[0].ends = clock.Now().Add(historyTTL).UnixMilli()
-	return record(clock, seed, placementModel(first), func(c *caller) func() error {
+	return record(clock, seed, placementModel(first.oracle), func(c *caller) func() error {
 		c.told = true
 		p := &placing{
-			caller: c, cluster: cluster, lives: map[string]int64{}, seqs: map[string]int64{},
-			service: placement.New(oneCluster{through{paused}, "acme/" + cluster.Name},
+			caller: c, cluster: first.cluster, lives: map[string]int64{}, seqs: map[string]int64{},
+			service: placement.New(oneCluster{through{paused}, "acme/" + first.cluster.Name},
 				&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Changes: true}),
 		}
 		return func() error { return p.command(ctx) }
@@ -46,29 +46,6 @@ func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, n
 var historyMembers = []string{"ann", "bob", "cleo"}
 
 const historyTTL = 8 * tick // of leases; lock phases last half as long
-
-// firstActivation begins the history of an identity, so that its tokens are known: the first is the store's time.
-func firstActivation(ctx context.Context, s *placement.Service, cluster placement.Cluster) (placementState, error) {
-	m, err := s.Join(ctx, placement.Join{
-		Cluster: cluster, Member: "ann", RequestID: "first", Partitions: placement.MinPartitions, TTL: historyTTL,
-		Offer: placement.Offer{Kinds: []string{"room"}},
-	})
-	if err != nil {
-		return placementState{}, err
-	}
-	o, err := s.Claim(ctx, placement.Claim{Cluster: cluster, Identity: roomOf("x"), RequestID: "first", By: m.Incarnation})
-	if err != nil || o.Code != placement.OK {
-		return placementState{}, errors.Join(err, fmt.Errorf("the first claim: %+v", o))
-	}
-	hold := placement.Hold{Cluster: cluster, Identity: roomOf("x"), Owner: m.Incarnation, Token: o.Activation.Token}
-	if o, err = s.Deactivate(ctx, placement.Deactivate{Hold: hold}); err != nil || o.Code != placement.OK {
-		return placementState{}, errors.Join(err, fmt.Errorf("the first end: %+v", o))
-	}
-	first := placementState{token: hold.Token, phase: "FREE", owner: 0, number: m.Incarnation.Number}
-	first.members[0] = placementMember{number: m.Incarnation.Number, live: true}
-	first.claims[0] = "first"
-	return first, nil
-}
 
 // placing is a caller of placement.
 type placing struct {
@@ -209,71 +186,57 @@ func (p *pausing) Write(ctx context.Context, writes ...docstore.Write) (docstore
 	return r, err
 }
 
-// placementState is a cluster of three members and one activation, as the model has it.
-type placementState struct {
-	token   int64
-	phase   string
-	owner   int
-	number  int64
-	until   int64 // Unix milliseconds
-	version int64
-	claims  [4]string // the newest first
-	writes  [4]string
-	members [3]placementMember
+// placementModel is what may happen to one identity, one command at a time, by the oracle. Members whose leases are
+// over may be evicted at any moment: any caller does it on its way.
+func placementModel(first *placementOracle) porcupine.Model {
+	first.top = nil
+	for _, name := range historyMembers {
+		first.seat(name)
+	}
+	return numbered(first, (*placementOracle).key, followPlacement).ToModel()
 }
 
-type placementMember struct {
-	number int64
-	live   bool
-	ends   int64 // Unix milliseconds
-	seq    int64
-	joins  [4]string // the newest first
+// clone is for histories.
+func (o *placementOracle) clone() *placementOracle {
+	c := &placementOracle{members: map[string]*seatOracle{}, activations: map[string]*activationOracle{}}
+	for name, s := range o.members {
+		s := *s
+		c.members[name] = &s
+	}
+	for id, a := range o.activations {
+		a := *a
+		c.activations[id] = &a
+	}
+	return c
 }
 
-func push(m *[4]string, request string) {
-	copy(m[1:], m[:3])
-	m[0] = request
-}
-
-// alive reports whether the activation has an owner that is a member.
-func (s *placementState) alive() bool {
-	m := s.members[s.owner]
-	return s.phase != "FREE" && m.live && m.number == s.number
-}
-
-func (s *placementState) determined() bool {
-	return slices.ContainsFunc(s.members[:], func(m placementMember) bool { return m.live })
-}
-
-func (s *placementState) shown(code string) output {
-	return output{known: true, code: code, token: s.token, holder: historyMembers[s.owner], acquired: s.phase,
-		expires: strconv.FormatInt(s.version, 10)}
-}
-
-// placementModel is what may happen to one identity, one command at a time. Members whose leases are over may be
-// evicted at any moment: any caller does it on its way.
-func placementModel(first placementState) porcupine.Model {
-	itself := func(s placementState) placementState { return s }
-	return numbered(first, itself, func(from placementState, by *input, o output) []placementState {
-		return slices.Collect(maps.Keys(followPlacement(from, by, o)))
-	}).ToModel()
+// key tells what leads to different outcomes in histories.
+func (o *placementOracle) key() string {
+	a := *o.activations["x"]
+	a.reason, a.changed = "", time.Time{}
+	var key strings.Builder
+	for _, name := range historyMembers {
+		s := o.members[name]
+		fmt.Fprint(&key, s.Number, s.Status, s.seq, s.ends, s.joins)
+	}
+	fmt.Fprint(&key, a)
+	return key.String()
 }
 
 // followPlacement are the states to which a command with what its caller learned may lead.
-func followPlacement(from placementState, in *input, out output) map[placementState]bool {
-	next := map[placementState]bool{}
-	c, first, last := in.command.(placementCommand), in.from, in.to
+func followPlacement(from *placementOracle, in *input, out output) (next []*placementOracle) {
+	first, last := in.from, in.to
 	if !out.at.IsZero() {
 		first, last, out.at = out.at, out.at, time.Time{}
 	}
 	for at := first; !at.After(last); at = at.Add(tick) {
-		for _, s := range evictions(from, at.UnixMilli()) {
+		for _, s := range evictions(from, at) {
 			if !out.known {
-				next[s] = true // a store that failed may have done nothing
+				next = append(next, s) // a store that failed may have done nothing
 			}
-			for _, step := range stepPlacement(s, c, in.from, at) {
-				if !out.known || step.out == out {
-					next[step.after] = true
+			for _, o := range stepPlacement(s, in, at) {
+				if !out.known || o.out == out {
+					next = append(next, o.after)
 				}
 			}
 		}
@@ -283,143 +246,65 @@ func followPlacement(from placementState, in *input, out output) map[placementSt
 
 // evictions are the states to which a state may have come by evictions alone. Who evicts one evicts all whose leases
 // ended before.
-func evictions(s placementState, at int64) []placementState {
-	all := []placementState{s}
+func evictions(s *placementOracle, at time.Time) []*placementOracle {
+	all := []*placementOracle{s}
 	for {
-		ended := -1
-		for i, m := range s.members {
-			if m.live && m.ends <= at && (ended < 0 || m.ends < s.members[ended].ends) {
-				ended = i
+		var over time.Time // the first of the leases that are
+		for _, m := range s.members {
+			if m.live() && !at.Before(m.ends) && (over.IsZero() || m.ends.Before(over)) {
+				over = m.ends
 			}
 		}
-		if ended < 0 {
+		if over.IsZero() {
 			return all
 		}
-		s.members[ended].live = false
+		s = s.clone()
+		s.evict(over)
 		all = append(all, s)
 	}
 }
 
 type placementOutcome struct {
-	after placementState
+	after *placementOracle
 	out   output
 }
 
-// stepPlacement are the ways in which a command may end that was sent at since and is carried out now.
-func stepPlacement(s placementState, c placementCommand, since, now time.Time) []placementOutcome {
-	at := now.UnixMilli()
-	i := slices.Index(historyMembers, c.member)
-	m := &s.members[i]
-	says := func(code string) []placementOutcome { return []placementOutcome{{s, output{known: true, code: code}}} }
-	shows := func(code string) []placementOutcome { return []placementOutcome{{s, s.shown(code)}} }
+// stepPlacement are the ways in which a command may end that is carried out now: the number of a join is of the time at
+// which it was decided, an identity is placed by any epoch that its caller knew, and the response may be late.
+func stepPlacement(from *placementOracle, in *input, now time.Time) (ends []placementOutcome) {
+	c := in.command.(placementCommand)
+	step := func(born int64, to string) {
+		s := from.clone()
+		s.born, s.to = born, to
+		a := s.answer(c, now)
+		ends = append(ends, placementOutcome{s, outputOf(c, a)})
+		if fresh := !a.Replayed && (c.do == "join" || c.do == "claim"); a.Code == "OK" && (fresh || c.do == "beat") {
+			a.Code = "LEASE_EXPIRED"
+			ends = append(ends, placementOutcome{s, outputOf(c, a)})
+		}
+	}
 	switch c.do {
 	case "sweep":
-		if s.phase == "FREE" || s.alive() {
-			return nil
+		if a := from.activation("x"); a.phase != "FREE" && from.alive(a) == nil {
+			s := from.clone()
+			s.free("x", "its owner is gone")
+			ends = append(ends, placementOutcome{s, output{known: true, code: "OK"}})
 		}
-		s.phase, s.until = "FREE", 0
-		return says("OK")
 	case "join":
-		n := slices.Index(m.joins[:], c.request)
-		switch {
-		case n == 0 && m.live:
-			return []placementOutcome{{s, output{known: true, code: "OK", token: m.number}}}
-		case n >= 0:
-			return says("REQUEST_ID_REUSED")
-		case m.live && at < m.ends:
-			return says("MEMBER_EXISTS")
+		for read := in.from; !read.After(now); read = read.Add(tick) {
+			step(max(from.seat(c.member).Number, read.UnixMicro())+1, "")
 		}
-		push(&m.joins, c.request)
-		m.live, m.ends, m.seq = true, now.Add(c.ttl).UnixMilli(), 0
-		last := m.number
-		var ends []placementOutcome
-		// the number is of the time at which the join was decided
-		for read := since; !read.After(now); read = read.Add(tick) {
-			m.number = max(last+1, read.UnixMicro()+1)
-			ends = append(ends, placementOutcome{s, output{known: true, code: "OK", token: m.number}},
-				placementOutcome{s, output{known: true, code: "LEASE_EXPIRED"}}) // if the response was late
-		}
-		return ends
-	case "beat":
-		switch {
-		case m.number == 0:
-			return says("MEMBER_UNKNOWN")
-		case !m.live || m.number != c.number:
-			return says("STALE_INCARNATION")
-		case c.seq > m.seq:
-			m.seq, m.ends = c.seq, now.Add(c.ttl).UnixMilli()
-			// if the response was late
-			return append(says("OK"), placementOutcome{s, output{known: true, code: "LEASE_EXPIRED"}})
-		case m.ends <= at:
-			return says("LEASE_EXPIRED")
-		default:
-			return append(says("OK"), placementOutcome{s, output{known: true, code: "LEASE_EXPIRED"}})
-		}
-	case "leave":
-		if !m.live || m.number != c.number {
-			// One that left by itself is told so again; who it was, the model does not keep.
-			return append(says("STALE_INCARNATION"), says("OK")...)
-		}
-		m.live = false
-		return says("OK")
-	case "lookup":
-		if !s.determined() {
-			return says("TOPOLOGY_UNDETERMINED")
-		}
-		return shows("OK")
-	case "claim":
-		n := slices.Index(s.claims[:], c.request)
-		switch {
-		case n == 0 && s.alive() && (s.phase != "LOCKED" || at < s.until):
-			return shows("OK")
-		case n >= 0:
-			return shows("REQUEST_ID_REUSED")
-		case !s.determined():
-			return says("TOPOLOGY_UNDETERMINED")
-		case s.alive() && s.phase == "LOCKED" && at < s.until:
-			return shows("ACTIVATION_LOCKED")
-		case s.alive() && s.phase != "LOCKED":
-			return shows("ACTIVATION_EXISTS")
-		}
-		var ends []placementOutcome
-		for j, to := range s.members {
-			if !to.live || c.self && (j != i || to.number != c.number) {
-				continue
+	case "claim", "lookup":
+		for _, m := range from.members {
+			if m.live() {
+				step(0, m.Member.Member)
 			}
-			g := s
-			push(&g.claims, c.request)
-			g.token, g.owner, g.number, g.phase, g.until = s.token+1, j, to.number, "LOCKED", now.Add(c.ttl).UnixMilli()
-			if c.self {
-				g.phase, g.until = "ACTIVE", 0
-			}
-			ends = append(ends, placementOutcome{g, g.shown("OK")}, placementOutcome{g, g.shown("LEASE_EXPIRED")})
 		}
-		if c.self { // it is placed on another member
-			ends = append(ends, says("MEMBER_INELIGIBLE")...)
+		if c.self || !from.ready() {
+			step(0, "")
 		}
-		return ends
-	}
-	held := s.token == c.token && s.owner == i && s.number == c.number
-	switch {
-	case s.token != c.token:
-		return says("STALE_TOKEN")
-	case !held:
-		return says("NOT_OWNER")
-	case c.do == "activated" && s.phase == "LOCKED" && !s.alive():
-		return says("MEMBER_INELIGIBLE")
-	case c.do == "activated" && s.phase == "LOCKED":
-		s.phase, s.until = "ACTIVE", 0
-	case c.do == "activated" && s.phase == "ACTIVE":
-	case c.do == "deactivate":
-		s.phase, s.until = "FREE", 0
-	case c.do == "write" && slices.Contains(s.writes[:], c.request):
-	case c.do == "write" && s.phase != "FREE" && s.version == c.version:
-		push(&s.writes, c.request)
-		s.version++
-	case c.do == "write" && s.phase != "FREE":
-		return says("STATE_CHANGED")
 	default:
-		return says("WRONG_PHASE")
+		step(0, "")
 	}
-	return says("OK")
+	return ends
 }

@@ -10,13 +10,18 @@ import (
 )
 
 // placementOracle says what becomes of commands on a cluster, from the requirement. It shares no code with the rules,
-// but for the table of an epoch, which has tests of its own: who its members are, it says itself.
+// but for the table of an epoch, which has tests of its own: who its members are, it says itself. Programs ask for what
+// must happen; histories, which do not know the epochs, for what may.
 type placementOracle struct {
-	top         *placement.Topology
 	members     map[string]*seatOracle
 	activations map[string]*activationOracle
-	events      []eventOracle // one for each change
-	now         time.Time     // of the command that is carried out
+	now         time.Time // of the command that is carried out
+
+	born int64 // the number that a join gives; anew if it is to be learned
+
+	top    *placement.Topology // nil in histories
+	to     string              // in histories: the member on which the command's identity is placed, empty for none
+	events []eventOracle       // one for each change; none in histories
 
 	walked   int64 // the epoch at which a sweep looked through the cluster, and when
 	walkedAt time.Time
@@ -29,23 +34,23 @@ type eventOracle struct {
 	text string
 }
 
-// seatOracle is what became of the incarnations of one name.
+// seatOracle is what became of the incarnations of one name. The time of the member is that of its latest status.
 type seatOracle struct {
-	number        int64
-	status        string // ACTIVE, DRAINING, LEFT or DEAD
-	changed       time.Time
+	placement.Member
+
 	seq           int64
 	ends          time.Time // of its lease; zero if it was ended
 	joins, offers memory
 }
 
-func (s *seatOracle) live() bool { return s.status == "ACTIVE" || s.status == "DRAINING" }
+func (s *seatOracle) live() bool {
+	return s.Status == placement.MemberActive || s.Status == placement.MemberDraining
+}
 
 type activationOracle struct {
 	phase          string
 	token          int64
-	owner          string
-	number         int64
+	owner          placement.Incarnation
 	until          time.Time
 	failed         bool
 	reason, data   string
@@ -54,24 +59,15 @@ type activationOracle struct {
 	claims, writes memory
 }
 
-// memory is the last four requests, the newest last.
-type memory [][2]string
+// memory is the last four requests with their parameters, the newest first.
+type memory [4][2]string
 
-func (m *memory) add(request, params string) {
-	*m = append(*m, [2]string{request, params})
-	if len(*m) > 4 {
-		*m = (*m)[1:]
-	}
-}
+func (m *memory) add(request, params string) { *m = memory{{request, params}, m[0], m[1], m[2]} }
 
 // find returns how many requests came after the one, -1 if it is forgotten, and whether its parameters are the same.
 func (m memory) find(request, params string) (ago int, same bool) {
-	for i, known := range slices.Backward(m) {
-		if known[0] == request {
-			return len(m) - 1 - i, known[1] == params
-		}
-	}
-	return -1, false
+	ago = slices.IndexFunc(m[:], func(known [2]string) bool { return known[0] == request })
+	return ago, ago >= 0 && m[ago][1] == params
 }
 
 // placementAnswer is what the caller of a command learns.
@@ -97,16 +93,16 @@ type placementAnswer struct {
 // anew is a number that the oracle does not know beforehand.
 const anew = -1
 
-func newPlacementOracle(partitions int) *placementOracle {
+func newPlacementOracle() *placementOracle {
 	return &placementOracle{
-		top: placement.NewTopology(partitions), members: map[string]*seatOracle{},
+		top: placement.NewTopology(oraclePartitions), born: anew, members: map[string]*seatOracle{},
 		activations: map[string]*activationOracle{},
 	}
 }
 
 func (o *placementOracle) seat(name string) *seatOracle {
 	if o.members[name] == nil {
-		o.members[name] = &seatOracle{}
+		o.members[name] = &seatOracle{Member: placement.Member{Incarnation: placement.Incarnation{Member: name}}}
 	}
 	return o.members[name]
 }
@@ -118,18 +114,35 @@ func (o *placementOracle) activation(id string) *activationOracle {
 	return o.activations[id]
 }
 
-// begin begins the next epoch. Members whose status changed have it since then.
-func (o *placementOracle) begin(now time.Time, heir map[string]string,
-	change func([]placement.Member, int64) []placement.Member) {
-	epoch := o.top.Epoch + 1
-	after, _ := o.top.Next(change(slices.Clone(o.top.Members), epoch), heir, "")
-	after.At = now
-	for i := range after.Members {
-		if after.Members[i].Since == epoch {
-			after.Members[i].At = now
+// epoch is the current one, unknown in histories.
+func (o *placementOracle) epoch() int64 {
+	if o.top == nil {
+		return anew
+	}
+	return o.top.Epoch
+}
+
+// become gives members another status, or the same anew, and begins the next epoch with all that live. An heir takes
+// the place of another.
+func (o *placementOracle) become(status placement.Status, heir map[string]string, changed ...*seatOracle) {
+	for _, s := range changed {
+		s.Status, s.Since, s.At = status, o.epoch()+1, o.now
+		if !s.live() {
+			s.ends = time.Time{}
+		}
+		o.event(s.Incarnation, "", string(status))
+	}
+	if o.top == nil {
+		return
+	}
+	var all []placement.Member
+	for _, s := range o.members {
+		if s.live() {
+			all = append(all, s.Member)
 		}
 	}
-	o.top, o.retired = after, false
+	o.top, _ = o.top.Next(all, heir, "")
+	o.top.At, o.retired = o.now, false
 }
 
 // retire removes the cluster if it has had neither members nor activations for the retention.
@@ -149,160 +162,122 @@ func (o *placementOracle) retire(now time.Time) bool {
 	return true
 }
 
-func (o *placementOracle) event(who string, number int64, id, to string) {
-	o.events = append(o.events, eventOracle{o.now, fmt.Sprintf("%s/%d %s %s", who, number, id, to)})
+func (o *placementOracle) event(who placement.Incarnation, id, to string) {
+	if o.top != nil {
+		o.events = append(o.events, eventOracle{o.now, fmt.Sprintf("%s/%d %s %s", who.Member, who.Number, id, to)})
+	}
+}
+
+// answer says what becomes of a command that is carried out now.
+func (o *placementOracle) answer(c placementCommand, now time.Time) placementAnswer {
+	if o.now = now; c.ofMember() {
+		return o.answerMember(c)
+	}
+	return o.answerActivation(c)
 }
 
 // answerMember is for the commands on members.
-func (o *placementOracle) answerMember(c placementCommand, now time.Time) placementAnswer {
-	o.now = now
+func (o *placementOracle) answerMember(c placementCommand) placementAnswer {
 	s := o.seat(c.member)
 	stale := func(name string) placementAnswer {
 		s := o.seat(name)
-		if s.number == 0 {
-			return placementAnswer{Code: "MEMBER_UNKNOWN", Number: c.numberOf(name), Epoch: o.top.Epoch}
+		if s.Number == 0 {
+			return placementAnswer{Code: "MEMBER_UNKNOWN", Number: c.numberOf(name), Epoch: o.epoch()}
 		}
-		return placementAnswer{Code: "STALE_INCARNATION", Number: s.number, Status: s.status, Epoch: o.top.Epoch}
+		return placementAnswer{Code: "STALE_INCARNATION", Number: s.Number, Status: string(s.Status), Epoch: o.epoch()}
 	}
-	lives := s.live() && s.number == c.number
-	is := func(code string) placementAnswer {
-		return placementAnswer{Code: code, Number: s.number, Status: s.status, Epoch: o.top.Epoch}
-	}
-	replayed := func() placementAnswer {
-		a := is("OK")
-		a.Replayed = true
-		return a
-	}
-	set := func(name string, f func(*placement.Member)) func([]placement.Member, int64) []placement.Member {
-		return func(all []placement.Member, epoch int64) []placement.Member {
-			for i := range all {
-				if all[i].Member == name {
-					all[i].Since = epoch
-					f(&all[i])
-				}
-			}
-			return all
-		}
-	}
-	drop := func(name string) func([]placement.Member, int64) []placement.Member {
-		return func(all []placement.Member, _ int64) []placement.Member {
-			return slices.DeleteFunc(all, func(m placement.Member) bool { return m.Member == name })
-		}
+	lives := s.live() && s.Number == c.number
+	is := func(code string, replayed bool) placementAnswer {
+		return placementAnswer{Code: code, Replayed: replayed, Number: s.Number, Status: string(s.Status),
+			Epoch: o.epoch()}
 	}
 	switch c.do {
 	case "join":
 		params := fmt.Sprint(c.offer(), c.ttl, c.replaces)
 		switch ago, same := s.joins.find(c.request, params); {
 		case ago == 0 && same && s.live():
-			return replayed()
+			return is("OK", true)
 		case ago >= 0:
-			return is("REQUEST_ID_REUSED")
-		case s.live() && now.Before(s.ends):
-			return is("MEMBER_EXISTS")
+			return is("REQUEST_ID_REUSED", false)
+		case s.live() && o.now.Before(s.ends):
+			return is("MEMBER_EXISTS", false)
 		}
-		heir := map[string]string{}
+		heir, old := map[string]string{}, &seatOracle{}
 		if r := c.replaces; r.Member != "" {
-			old := o.seat(r.Member)
-			if !old.live() || old.number != r.Number {
+			if old = o.seat(r.Member); !old.live() || old.Number != r.Number {
 				return stale(r.Member)
 			}
 			heir[r.Member] = c.member
 		}
 		if s.live() {
-			o.event(c.member, s.number, "", "DEAD")
+			o.event(s.Incarnation, "", "DEAD")
 		}
-		o.begin(now, heir, func(all []placement.Member, epoch int64) []placement.Member {
-			all = append(drop(c.member)(all, epoch), placement.Member{
-				Incarnation: placement.Incarnation{Member: c.member, Number: anew}, Offer: c.offer(),
-				Status: placement.MemberActive, Since: epoch,
-			})
-			if old := o.seat(c.replaces.Member); c.replaces.Member != "" && old.status == "ACTIVE" {
-				all = set(c.replaces.Member, func(m *placement.Member) { m.Status = placement.MemberDraining })(all, epoch)
-			}
-			return all
-		})
-		if old := o.seat(c.replaces.Member); c.replaces.Member != "" && old.status == "ACTIVE" {
-			old.status = "DRAINING"
-			o.event(c.replaces.Member, old.number, "", "DRAINING")
+		if old.Status == placement.MemberActive { // the same epoch
+			old.Status, old.Since, old.At = placement.MemberDraining, o.epoch()+1, o.now
+			o.event(old.Incarnation, "", "DRAINING")
 		}
-		s.number, s.status, s.seq, s.ends = anew, "ACTIVE", 0, now.Add(c.ttl)
+		s.Number, s.Offer, s.seq, s.ends = o.born, c.offer(), 0, o.now.Add(c.ttl)
 		s.joins.add(c.request, params)
-		o.event(c.member, anew, "", "ACTIVE")
-		return is("OK")
+		o.become(placement.MemberActive, heir, s)
 	case "beat":
 		switch {
-		case s.number == 0:
+		case s.Number == 0:
 			return placementAnswer{Code: "MEMBER_UNKNOWN", Number: c.number}
-		case s.number != c.number || s.ends.IsZero():
-			return placementAnswer{Code: "STALE_INCARNATION", Number: s.number}
+		case !lives:
+			return placementAnswer{Code: "STALE_INCARNATION", Number: s.Number}
 		case c.seq > s.seq:
-			s.seq, s.ends = c.seq, now.Add(c.ttl)
-			return placementAnswer{Code: "OK", Number: s.number, Status: s.status}
-		case !now.Before(s.ends):
-			return placementAnswer{Code: "LEASE_EXPIRED", Number: s.number}
+			s.seq, s.ends = c.seq, o.now.Add(c.ttl)
+		case !o.now.Before(s.ends):
+			return placementAnswer{Code: "LEASE_EXPIRED", Number: s.Number}
 		default:
-			return placementAnswer{Code: "OK", Replayed: true, Number: s.number, Status: s.status}
+			return placementAnswer{Code: "OK", Replayed: true, Number: s.Number, Status: string(s.Status)}
 		}
+		return placementAnswer{Code: "OK", Number: s.Number, Status: string(s.Status)}
 	case "drain member":
 		switch {
 		case !lives:
 			return stale(c.member)
-		case s.status == "DRAINING":
-			return replayed()
+		case s.Status == placement.MemberDraining:
+			return is("OK", true)
 		}
-		s.status = "DRAINING"
-		o.begin(now, nil, set(c.member, func(m *placement.Member) { m.Status = placement.MemberDraining }))
-		o.event(c.member, s.number, "", "DRAINING")
-		return is("OK")
+		o.become(placement.MemberDraining, nil, s)
 	case "offer":
-		if !lives {
+		request, params := fmt.Sprint(c.number, c.request), fmt.Sprint(c.offer())
+		switch ago, same := s.offers.find(request, params); {
+		case !lives:
 			return stale(c.member)
-		}
-		params := fmt.Sprint(c.offer())
-		switch ago, same := s.offers.find(fmt.Sprint(c.number, c.request), params); {
 		case ago >= 0 && !same:
-			return is("REQUEST_ID_REUSED")
+			return is("REQUEST_ID_REUSED", false)
 		case ago >= 0:
-			return replayed()
+			return is("OK", true)
 		}
-		s.offers.add(fmt.Sprint(c.number, c.request), params)
-		o.begin(now, nil, set(c.member, func(m *placement.Member) { m.Offer = c.offer() }))
-		o.event(c.member, s.number, "", s.status)
-		return is("OK")
+		s.offers.add(request, params)
+		s.Offer = c.offer()
+		o.become(s.Status, nil, s)
 	default: // leave
-		if s.number == c.number && s.status == "LEFT" {
-			return replayed()
-		}
-		if !lives {
+		switch {
+		case s.Number == c.number && s.Status == placement.MemberLeft:
+			return is("OK", true)
+		case !lives:
 			return stale(c.member)
 		}
-		s.status, s.ends, s.changed = "LEFT", time.Time{}, now
-		o.begin(now, nil, drop(c.member))
-		o.event(c.member, s.number, "", "LEFT")
-		return is("OK")
+		o.become(placement.MemberLeft, nil, s)
 	}
+	return is("OK", false)
 }
 
 // evict ends all leases that are over.
 func (o *placementOracle) evict(now time.Time) {
 	o.now = now
-	var dead []string
-	for name, s := range o.members {
-		if s.live() && !s.ends.IsZero() && !now.Before(s.ends) {
-			dead = append(dead, name)
+	var dead []*seatOracle
+	for _, s := range o.members {
+		if s.live() && !now.Before(s.ends) {
+			dead = append(dead, s)
 		}
 	}
-	if len(dead) == 0 {
-		return
+	if len(dead) > 0 {
+		o.become(placement.MemberDead, nil, dead...)
 	}
-	for _, name := range dead {
-		s := o.members[name]
-		s.status, s.ends, s.changed = "DEAD", time.Time{}, now
-		o.event(name, s.number, "", "DEAD")
-	}
-	o.begin(now, nil, func(all []placement.Member, _ int64) []placement.Member {
-		return slices.DeleteFunc(all, func(m placement.Member) bool { return slices.Contains(dead, m.Member) })
-	})
 }
 
 // sweep evicts, and looks through a cluster whose members changed since the last time, or once a day: activations of
@@ -330,72 +305,92 @@ func (o *placementOracle) sweep(now time.Time) {
 		default:
 			continue
 		}
-		o.event(a.owner, a.number, id, "FREE")
-		a.phase, a.reason, a.changed = "FREE", reason, now
+		o.free(id, reason)
 	}
 	for name, s := range o.members {
-		if s.number != 0 && !s.live() && over(s.changed, oracleRetention) {
+		if s.Number != 0 && !s.live() && over(s.At, oracleRetention) {
 			delete(o.members, name)
 		}
 	}
 	o.events = slices.DeleteFunc(o.events, func(e eventOracle) bool { return over(e.at, 24*time.Hour) })
 }
 
+// free ends an activation.
+func (o *placementOracle) free(id, reason string) {
+	a := o.activation(id)
+	o.event(a.owner, id, "FREE")
+	a.phase, a.reason, a.changed = "FREE", reason, o.now
+}
+
 // alive is the member that has an activation, nil if it is free or its owner is gone.
-func (o *placementOracle) alive(a *activationOracle) *placement.Member {
-	if m := o.top.Find(a.owner); a.phase != "FREE" && m != nil && m.Number == a.number {
-		return m
+func (o *placementOracle) alive(a *activationOracle) *seatOracle {
+	if s := o.find(a.owner.Member); a.phase != "FREE" && s != nil && s.Number == a.owner.Number {
+		return s
+	}
+	return nil
+}
+
+// find is the member of a name, nil if there is none.
+func (o *placementOracle) find(member string) *seatOracle {
+	if s := o.members[member]; s != nil && s.live() {
+		return s
 	}
 	return nil
 }
 
 // place is the member on which an identity is placed. That all agree on it is asked each time.
-func (o *placementOracle) place(id string) *placement.Member {
-	if !o.ready() {
-		return nil
+func (o *placementOracle) place(id string) *seatOracle {
+	if o.top == nil {
+		return o.find(o.to)
 	}
-	return o.top.Place(roomOf(id), placement.Need{})
+	if m := o.top.Place(roomOf(id), placement.Need{}); o.ready() && m != nil {
+		return o.members[m.Member]
+	}
+	return nil
 }
 
 func (o *placementOracle) ready() bool {
-	return slices.ContainsFunc(o.top.Members, func(m placement.Member) bool { return m.Status == placement.MemberActive })
+	for _, s := range o.members {
+		if s.Status == placement.MemberActive {
+			return true
+		}
+	}
+	return false
 }
 
 // settle evicts, if the outcome of a command on an identity depends on a member whose lease is over.
-func (o *placementOracle) settle(id string, now time.Time) {
+func (o *placementOracle) settle(id string) {
 	for {
-		m := o.alive(o.activation(id))
-		if m == nil {
-			m = o.place(id)
+		s := o.alive(o.activation(id))
+		if s == nil {
+			s = o.place(id)
 		}
-		if m == nil || now.Before(o.members[m.Member].ends) {
+		if s == nil || o.now.Before(s.ends) {
 			return
 		}
-		o.evict(now)
+		o.evict(o.now)
 	}
 }
 
-// answer is for the commands on activations.
-func (o *placementOracle) answer(c placementCommand, now time.Time) placementAnswer {
-	o.now = now
-	a := o.activation(c.id)
-	if slices.Contains([]string{"lookup", "claim", "transfer"}, c.do) {
-		o.settle(c.id, now)
+// answerActivation is for the commands on activations.
+func (o *placementOracle) answerActivation(c placementCommand) placementAnswer {
+	a, now := o.activation(c.id), o.now
+	if o.top != nil && slices.Contains([]string{"lookup", "claim", "transfer"}, c.do) {
+		o.settle(c.id)
 	}
 	alive, placed := o.alive(a), o.place(c.id)
 	shown := func(code string) placementAnswer {
 		return placementAnswer{
-			Code: code, Number: a.number, Owner: a.owner, Token: a.token, Phase: a.phase, Version: a.version, Data: a.data,
-			Reason: a.reason,
+			Code: code, Number: a.owner.Number, Owner: a.owner.Member, Token: a.token, Phase: a.phase, Version: a.version,
+			Data: a.data, Reason: a.reason,
 		}
 	}
-	grant := func(to *placement.Member, phase string, until time.Time) placementAnswer {
+	grant := func(to *seatOracle, phase string, until time.Time) placementAnswer {
 		if a.token++; a.token == 1 {
 			a.token = anew
 		}
-		a.owner, a.number, a.phase, a.until, a.failed, a.reason, a.changed = to.Member, to.Number, phase,
-			until, false, "", now
-		o.event(a.owner, a.number, c.id, phase)
+		a.owner, a.phase, a.until, a.failed, a.reason, a.changed = to.Incarnation, phase, until, false, "", now
+		o.event(a.owner, c.id, phase)
 		return shown("OK")
 	}
 	remembered := func(request, params string) (placementAnswer, bool) {
@@ -421,7 +416,7 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 		switch {
 		case c.token != a.token:
 			return "STALE_TOKEN"
-		case c.member != a.owner || c.number != a.number:
+		case c.incarnation() != a.owner:
 			return "NOT_OWNER"
 		case !slices.Contains(phases, a.phase):
 			return "WRONG_PHASE"
@@ -438,7 +433,7 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 			return placementAnswer{Code: code}
 		}
 		a.phase, a.changed = to, now
-		o.event(a.owner, a.number, c.id, to)
+		o.event(a.owner, c.id, to)
 		return placementAnswer{Code: "OK", Token: c.token, Phase: to}
 	}
 	switch c.do {
@@ -456,7 +451,7 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 		if r, known := remembered("claim "+c.request, params); known {
 			return r
 		}
-		switch by := o.top.Find(c.member); {
+		switch by := o.find(c.member); {
 		case !o.ready():
 			return shown("TOPOLOGY_UNDETERMINED")
 		case alive != nil && a.phase == "LOCKED" && now.Before(a.until):
@@ -480,7 +475,7 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 		}
 		to := placed
 		if c.to != "" {
-			to = o.top.Find(c.to)
+			to = o.find(c.to)
 		}
 		switch code := held("ACTIVE"); {
 		case code != "OK":
@@ -489,14 +484,13 @@ func (o *placementOracle) answer(c placementCommand, now time.Time) placementAns
 			return shown("TOPOLOGY_UNDETERMINED")
 		case to == nil && c.to == "":
 			return shown("NO_ELIGIBLE_MEMBER")
-		case to == nil || to.Member == c.member && to.Number == c.number || to.Status != placement.MemberActive || to.Full ||
-			len(to.Kinds) == 0:
+		case to == nil || to.Incarnation == c.incarnation() || to.Status != placement.MemberActive || to.Full:
 			return shown("MEMBER_INELIGIBLE")
 		}
 		a.claims.add(fmt.Sprint("transfer ", c.token, c.request), params)
 		return grant(to, "LOCKED", now.Add(c.ttl))
 	case "activated":
-		if s := o.seat(c.member); held("LOCKED") == "OK" && (!s.live() || s.number != c.number) {
+		if held("LOCKED") == "OK" && alive == nil {
 			return placementAnswer{Code: "MEMBER_INELIGIBLE"}
 		}
 		return own("ACTIVE", a.phase == "ACTIVE", "LOCKED")
@@ -545,7 +539,7 @@ func (o *placementOracle) learn(c placementCommand, want *placementAnswer, got p
 		if err := least("member "+c.member, got.Number); err != nil {
 			return err
 		}
-		want.Number, o.members[c.member].number = got.Number, got.Number
+		want.Number, o.members[c.member].Number = got.Number, got.Number
 		for i := range o.top.Members {
 			if o.top.Members[i].Member == c.member {
 				o.top.Members[i].Number = got.Number

@@ -102,6 +102,11 @@ func (c placementCommand) offer() placement.Offer {
 	return placement.Offer{Kinds: []string{"room"}, Full: c.full}
 }
 
+// ofMember reports whether the command is about a member, not about an activation.
+func (c placementCommand) ofMember() bool {
+	return slices.Contains([]string{"join", "beat", "drain member", "offer", "leave"}, c.do)
+}
+
 func (c placementCommand) numberOf(name string) int64 {
 	if c.replaces.Member == name {
 		return c.replaces.Number
@@ -149,16 +154,7 @@ func (s oneCluster) List(ctx context.Context, q docstore.Query) (docstore.Page, 
 // RunPlacement carries out a program on a store whose clock is clock and returns the first difference from the oracle.
 // The name keeps programs on one store apart.
 func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name string, program []PlacementStep) error {
-	lossy := &lossyStore{through: through{store}}
-	r := &placementRun{
-		clock: clock, lossy: lossy, cluster: placement.Cluster{Tenant: "acme", Name: strings.ReplaceAll(name, " ", "-")},
-		oracle: newPlacementOracle(oraclePartitions), numbers: map[string][]int64{}, last: map[string]int64{},
-		begun: clock.Now(),
-	}
-	for i := range r.via {
-		r.via[i] = placement.New(oneCluster{through{lossy}, "acme/" + r.cluster.Name},
-			&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention, Changes: i == 1})
-	}
+	r := newPlacementRun(store, clock, strings.ReplaceAll(name, " ", "-"))
 	for i, s := range program {
 		clock.Advance(s.Wait)
 		c, ok := r.command(i, s)
@@ -173,6 +169,19 @@ func RunPlacement(ctx context.Context, store docstore.Store, clock *Clock, name 
 		}
 	}
 	return r.compareEvents(ctx)
+}
+
+// newPlacementRun is a program of which nothing was carried out yet, on a cluster of that name.
+func newPlacementRun(store docstore.Store, clock *Clock, name string) *placementRun {
+	r := &placementRun{
+		clock: clock, lossy: &lossyStore{through: through{store}}, cluster: placement.Cluster{Tenant: "acme", Name: name},
+		oracle: newPlacementOracle(), numbers: map[string][]int64{}, last: map[string]int64{}, begun: clock.Now(),
+	}
+	for i := range r.via {
+		r.via[i] = placement.New(oneCluster{through{r.lossy}, "acme/" + name},
+			&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention, Changes: i == 1})
+	}
+	return r
 }
 
 // learnRemoval reads at which epoch a cluster was removed: above the one before, and above all tokens that were given
@@ -234,8 +243,8 @@ func (r *placementRun) command(number int, s PlacementStep) (placementCommand, b
 		c.seq = r.oracle.seat(s.Member).seq + 1
 	case "activated", "fail", "deactivate", "write", "transfer":
 		c.token, c.version = r.given("activation "+s.ID, s.Back), max(0, a.version-int64(s.Behind))
-		if s.Back == 0 && a.owner != "" && number%8 != 0 { // few programs would get anywhere otherwise
-			c.member, c.number = a.owner, a.number
+		if s.Back == 0 && a.owner.Member != "" && number%8 != 0 { // few programs would get anywhere otherwise
+			c.member, c.number = a.owner.Member, a.owner.Number
 		}
 		if c.to = s.Other; s.Do != "transfer" {
 			c.to = ""
@@ -272,17 +281,12 @@ func (r *placementRun) send(ctx context.Context, c placementCommand, s Placement
 		}
 		return err
 	}
-	ofMember := slices.Contains([]string{"join", "beat", "drain member", "offer", "leave"}, c.do)
-	ask := r.oracle.answer
-	if ofMember {
-		ask = r.oracle.answerMember
-	}
 	epoch, fresh := r.oracle.top.Epoch, r.oracle.top.Epoch == 0 || r.oracle.retired
-	want := ask(c, now)
+	want := r.oracle.answer(c, now)
 	if again := want.Code == "OK" && s.Lost > 0 && !want.Replayed; again && c.do != "lookup" {
 		// A command that evicts on its way loses the response to that.
 		// The first join of a cluster loses that to the write by which sweeps find it.
-		want.Replayed = ofMember && !fresh || !ofMember && epoch == r.oracle.top.Epoch
+		want.Replayed = c.ofMember() && !fresh || !c.ofMember() && epoch == r.oracle.top.Epoch
 	}
 	r.lossy.lose = s.Lost
 	got, err := sendPlacement(ctx, r.via[s.Via], r.cluster, c)
@@ -293,7 +297,7 @@ func (r *placementRun) send(ctx context.Context, c placementCommand, s Placement
 	if err := r.oracle.learn(c, &want, got, now, r.last); err != nil {
 		return err
 	}
-	if ofMember && got.Code == "OK" && c.do == "join" && !got.Replayed || want.Replayed && c.do == "join" {
+	if c.do == "join" && got.Code == "OK" {
 		r.note("member "+c.member, got.Number)
 	}
 	if (c.do == "claim" || c.do == "transfer") && got.Code == "OK" {
@@ -415,8 +419,7 @@ func (r *placementRun) compare(ctx context.Context) error {
 	for _, a := range s.Activations {
 		w := r.oracle.activation(a.ID)
 		seen++
-		if string(a.Phase) != w.phase || a.Token != w.token || a.Owner.Member != w.owner || a.Owner.Number != w.number ||
-			a.Failed != w.failed ||
+		if string(a.Phase) != w.phase || a.Token != w.token || a.Owner != w.owner || a.Failed != w.failed ||
 			a.Reason != w.reason || string(a.State) != w.data || a.StateVersion != w.version || a.ChangedAt.Before(r.begun) ||
 			a.Phase == placement.Locked && !a.LockUntil.Equal(w.until) {
 			return fmt.Errorf("the store has %+v, want %+v", a, w)

@@ -58,7 +58,7 @@ func (o *runOracle) answer(s RunStep, token int64, now time.Time) GateAnswer {
 		if r := o.current(); r != nil {
 			r.over = true
 		}
-		*o = runOracle{gateOracle: &gateOracle{runs: o.runs, memory: o.memory}}
+		*o = runOracle{gateOracle: &gateOracle{begun: o.begun, run: o.run, memory: o.memory}}
 	}
 	switch {
 	case !o.exists && s.Do != "acquire" && s.Do != "give up":

@@ -140,7 +140,7 @@ func (d *delivery) dies(f fault) bool {
 	}
 	d.dead = true
 	if d.working != 0 {
-		d.referee.Note(Event{Kind: Over, Analysis: d.about, Token: d.working, At: time.Now()})
+		d.referee.Note(Event{Kind: Over, Subject: d.about, Token: d.working, At: time.Now()})
 		d.tally.Add("bodies killed", 1)
 		d.working = 0
 	}
@@ -302,7 +302,7 @@ func (d *delivery) work(ctx context.Context, l once.Lock) (string, error) {
 	dead, steps := d.dead, 1+d.random.IntN(6)
 	if !dead {
 		d.working = l.Token
-		d.referee.Note(Event{Kind: Begun, Analysis: d.about, Token: l.Token, At: time.Now()})
+		d.referee.Note(Event{Kind: Begun, Subject: d.about, Token: l.Token, At: time.Now()})
 	}
 	d.mu.Unlock()
 	defer d.stop()
@@ -328,7 +328,7 @@ func (d *delivery) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.working != 0 {
-		d.referee.Note(Event{Kind: Over, Analysis: d.about, Token: d.working, At: time.Now()})
+		d.referee.Note(Event{Kind: Over, Subject: d.about, Token: d.working, At: time.Now()})
 		d.working = 0
 	}
 }
@@ -356,7 +356,7 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 	if err := once.Check(ctx); err != nil {
 		return err
 	}
-	d.referee.Note(Event{Kind: Looked, Analysis: l.AnalysisID, Token: l.Token, At: time.Now()})
+	d.referee.Note(Event{Kind: Looked, Subject: l.AnalysisID, Token: l.Token, At: time.Now()})
 	looked := true
 	if faulty && d.meet(frozen) {
 		d.mu.Lock()
@@ -365,7 +365,7 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 		time.Sleep(d.still())
 		looked = false
 	}
-	if !d.referee.Step(l.AnalysisID, l.Token) {
+	if !d.referee.Step(Event{Subject: l.AnalysisID, Token: l.Token, At: time.Now()}) {
 		d.tally.Add("stale steps rejected", 1)
 		if looked {
 			d.failf("analysis %s: a step under token %d was rejected right after the run learned that it holds the lock",

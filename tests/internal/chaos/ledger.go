@@ -105,7 +105,7 @@ func (l *ledger) step(id string, who *actor, before, after docstore.Doc, at time
 		next = has > at.UnixMicro() && has <= at.UnixMicro()+1e6
 	}
 	note := func(k EventKind, what string) {
-		l.referee.Note(Event{Kind: k, Analysis: id, Token: has, At: at, Until: expiry(after)})
+		l.referee.Note(Event{Kind: k, Subject: id, Token: has, At: at, Until: expiry(after)})
 		l.tally.Add(what, 1)
 	}
 	may := true
@@ -182,8 +182,8 @@ func (l *ledger) unfinished() (ids []string) {
 // because tokens begin at the store's time, the one below each and the lowest there is.
 func (l *ledger) tokens(id string, latest int64) []int64 {
 	all := []int64{1, latest}
-	for _, e := range l.referee.Grants() {
-		if e.Analysis == id {
+	for _, e := range l.referee.Of(Granted) {
+		if e.Subject == id {
 			all = append(all, e.Token-1, e.Token)
 		}
 	}

@@ -12,8 +12,8 @@
 // # Who says what is right
 //
 // The ledger stands below the rules. It sees each document that a write left, and knows which process wrote it and what
-// the true time is. The [referee] records what the bodies of activations were told and did. Both are written from what
-// was promised, and share no code with the rules.
+// the true time is. The [chaos.Referee] judges what the bodies of activations were told and did. Both are written from
+// what was promised, and share no code with the rules.
 //
 // # What must never happen
 //

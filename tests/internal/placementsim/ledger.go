@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
 )
 
 // Kinds of documents, as docs/guides/placement.md has them.
@@ -22,7 +23,7 @@ const (
 // ledger follows documents from below the rules: it knows each document before and after each write that a store
 // applied. It parses them itself.
 type ledger struct {
-	referee *referee
+	referee *chaos.Referee
 
 	turn   chan struct{} // one write at a time, so that the ledger is in the store's order; the rest is used with it
 	docs   map[docstore.Key]docstore.Doc
@@ -38,7 +39,7 @@ type incarnation struct {
 	number int64
 }
 
-func newLedger(r *referee) *ledger {
+func newLedger(r *chaos.Referee) *ledger {
 	return &ledger{
 		referee: r, turn: make(chan struct{}, 1), docs: map[docstore.Key]docstore.Doc{}, born: map[incarnation]*process{},
 		ends: map[incarnation]time.Time{}, locked: map[docstore.Key]time.Time{},
@@ -170,7 +171,8 @@ func (l *ledger) activation(key docstore.Key, who *process, before, after docsto
 		if phase != "FREE" && before != nil && dead {
 			who.sim.tally.Add("activations taken over", 1)
 		}
-		l.referee.granted(key.ID, has, l.born[is], next == "ACTIVE")
+		l.referee.Note(chaos.Event{Kind: chaos.Granted, Subject: key.ID, Token: has, At: time.Now(),
+			Owner: l.born[is].name, Prepares: next != "ACTIVE"})
 		return l.stated(key, before, after, nil)
 	}
 	if err := l.stated(key, before, after, who); err != nil {
@@ -183,7 +185,7 @@ func (l *ledger) activation(key docstore.Key, who *process, before, after docsto
 		if !live(seat(was)) {
 			return fmt.Errorf("activated by %v, which is not a member", was)
 		}
-		l.referee.activated(key.ID, has)
+		l.referee.Note(chaos.Event{Kind: chaos.Activated, Subject: key.ID, Token: has})
 	}
 	return nil
 }

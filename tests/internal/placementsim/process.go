@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
+	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
 )
 
 // process is one with a connection to the store of its own: a member, or a caller.
@@ -119,7 +120,7 @@ func (p *process) kill() {
 	p.mu.Lock()
 	p.dead = true
 	for b := range p.bodies {
-		p.sim.referee.over(b.id(), b.Token)
+		b.note(chaos.Over)
 	}
 	clear(p.bodies)
 	p.mu.Unlock()
@@ -138,7 +139,24 @@ type body struct {
 	done chan struct{}
 }
 
-func (b *body) id() string { return b.Kind + "/" + b.ID }
+// note tells the referee what happened to the body.
+func (b *body) note(kind chaos.EventKind) { b.p.sim.referee.Note(b.event(kind)) }
+
+func (b *body) event(kind chaos.EventKind) chaos.Event {
+	return chaos.Event{Kind: kind, Subject: b.Kind + "/" + b.ID, Token: b.Token, Owner: b.p.name, At: time.Now()}
+}
+
+// serves reports whether a body runs under a token.
+func (p *process) serves(where cluster.Location) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for b := range p.bodies {
+		if b.Identity == where.Identity && b.Token == where.Token {
+			return true
+		}
+	}
+	return false
+}
 
 // host is what a process does with the identities of its member.
 type host struct {
@@ -170,7 +188,7 @@ func (h *host) Activate(ctx context.Context, a cluster.Activation) error {
 		return err
 	}
 	h.bodies[b] = true
-	h.sim.referee.begun(b.id(), b.Token, h.process)
+	b.note(chaos.Begun)
 	h.sim.tally.Add("bodies", 1)
 	h.mu.Lock()
 	h.runs[a.Identity] = b
@@ -208,7 +226,7 @@ func (b *body) run(ctx context.Context) {
 		defer b.p.mu.Unlock()
 		if b.p.bodies[b] {
 			delete(b.p.bodies, b)
-			b.p.sim.referee.over(b.id(), b.Token)
+			b.note(chaos.Over)
 		}
 	}()
 	for n := 1; ; n++ {
@@ -223,7 +241,7 @@ func (b *body) run(ctx context.Context) {
 		if b.p.gone() || cluster.Check(ctx) != nil {
 			return
 		}
-		b.p.sim.referee.told(b.id(), b.Token, b.p)
+		b.note(chaos.Looked)
 		careless := b.p.chance(25)
 		if careless { // between the question and the write
 			b.p.freeze()
@@ -234,6 +252,9 @@ func (b *body) run(ctx context.Context) {
 		}
 		if careless {
 			b.force(ctx)
+			for range 4 { // when its process may have the activation anew
+				b.p.later(func() { b.force(ctx) })
+			}
 		} else if n%4 == 0 && b.p.member != nil {
 			_ = b.p.member.WriteState(ctx, b.Identity, b.state())
 		}
@@ -248,7 +269,7 @@ func (b *body) write() bool {
 		return false
 	}
 	b.p.sim.operations.Add(1)
-	return b.p.sim.referee.write(b.id(), b.Token)
+	return b.p.sim.referee.Step(b.event(chaos.Stepped))
 }
 
 // force sends a state that replaces whatever there is, as a program would that does not ask whether it still may.
