@@ -59,7 +59,7 @@ func TestSoak(t *testing.T) {
 	defer load.Wait()
 	var did, failed, killed atomic.Int64
 	for worker := range 8 {
-		load.Go(func() { soak(ctx, server.url, uint64(worker), &did, &failed) })
+		load.Go(func() { soak(ctx, t, server.url, uint64(worker), &did, &failed) })
 	}
 	for i := range 2 {
 		load.Go(func() {
@@ -108,7 +108,7 @@ func TestSoak(t *testing.T) {
 func middle(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
 
 // soak is one caller, until the context ends.
-func soak(ctx context.Context, url string, seed uint64, did, failed *atomic.Int64) {
+func soak(ctx context.Context, t *testing.T, url string, seed uint64, did, failed *atomic.Int64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	server, err := client.New(url, nil)
 	if err != nil {
@@ -138,6 +138,7 @@ func soak(ctx context.Context, url string, seed uint64, did, failed *atomic.Int6
 				func(context.Context, once.Lock) (int, error) { return 1, nil }, nil)
 		}
 		if err != nil && each.Err() == nil && !errors.Is(err, locks.ErrLost) && !errors.Is(err, once.ErrLocked) {
+			t.Log(err)
 			failed.Add(1)
 		}
 		cancel()

@@ -434,12 +434,6 @@ func (c modesCommand) send(ctx context.Context, locks *lock.Locks, id lock.ID) (
 	}
 }
 
-// seen is what a caller sees who sends the command.
-func (c modesCommand) seen(ctx context.Context, locks *lock.Locks, id lock.ID) (modesSeen, error) {
-	o, err := c.send(ctx, locks, id)
-	return modesSaw(o), err
-}
-
 // modesAcquire is the acquire that a command means, without the lease's ID.
 func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
 	a := lock.Acquire{
