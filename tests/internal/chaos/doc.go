@@ -11,9 +11,9 @@
 //
 // # Who says what is right
 //
-// The [Referee] records what workers learn and do, and package prove judges the leases that follow from it; of placement,
-// too. The ledger sees every document that a write left, and knows who wrote it. Neither shares code with the gate: they
-// are written from what was promised.
+// The [Referee] records what workers learn and do, and package prove judges the leases that follow from it; those of
+// placement, too. The ledger sees every document that a write left, and knows who wrote it. Neither shares code with
+// the gate: they are written from what was promised.
 //
 // # What can go wrong
 //
