@@ -51,7 +51,7 @@ test: ## Run all tests
 	go test ./...
 
 .PHONY: deep
-deep: ## Run every check at full size, for an hour and a half, and write what became of it to .ci/deep.txt
+deep: ## Run every check at full size, for two to three hours, and write what became of it to .ci/deep.txt
 	.ci/deep
 
 .PHONY: race
