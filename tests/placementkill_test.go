@@ -85,7 +85,7 @@ func (h *logger) Activate(ctx context.Context, a cluster.Activation) error {
 // Deactivate implements [cluster.Host].
 func (*logger) Deactivate(context.Context, cluster.Activation, error) {}
 
-// sharedLog is the resource behind the rooms. It tells the referee who appends to it.
+// sharedLog is the log to which rooms append, in order of their tokens. What was appended is checked at the end.
 type sharedLog struct {
 	referee *chaos.Referee
 
