@@ -58,15 +58,16 @@ func Together(leases ...Lease) error {
 	return nil
 }
 
-// OneLease judges all leases of one thing by [Promises]: none begins while others last that it must not be beside. More
-// than at a beginning cannot last at once. nil means that the promise was kept.
+// OneLease judges all leases of one thing by [Promises]: none is granted while others last that it must not be beside,
+// not even one that ended at once. Those with a lower token were granted before, as [TokensRise] judges. More than at a
+// grant cannot last at once. nil means that the promise was kept.
 func OneLease(leases []Lease) *Violation {
 	for i := range leases {
 		l := &leases[i]
 		var beside []Lease
 		for j := range leases {
 			b := &leases[j]
-			if b.From <= l.From && l.From < b.Until && l.From < l.Until && (i == j || !b.Replace || !l.Replace) {
+			if i == j || b.Token < l.Token && b.From <= l.From && l.From < b.Until && (!b.Replace || !l.Replace) {
 				beside = append(beside, *b)
 			}
 		}

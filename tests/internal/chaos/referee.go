@@ -166,7 +166,8 @@ func judge(events []Event) (wrong []error) {
 		}
 	}
 	var leases []prove.Lease
-	for _, u := range runs {
+	for _, token := range slices.Sorted(maps.Keys(runs)) {
+		u := runs[token]
 		if u.grants > 1 || u.grants == 0 && u.bodies > 0 || u.two || u.bodies > 1 && u.Until > 0 {
 			fail("token %d was granted %d times, and %d bodies ran under it", u.Token, u.grants, u.bodies)
 		}
