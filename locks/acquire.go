@@ -223,6 +223,9 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			polls, pause = math.MaxInt, a.pause(contracts.RetryAfter(before))
 		case errors.Is(t.err, contracts.CodeRequestIDReused), errors.Is(t.err, contracts.CodeLeaseExpired):
 			a.request.RequestID = rand.Text() // what it obtained has ended
+			if failed > 0 && errors.Is(t.err, contracts.CodeRequestIDReused) {
+				a.last = before // the caller knows of no request_id, but may ask why there was no response
+			}
 			failed++
 		case lease.Final(t.err), errors.Is(t.err, contracts.CodeLockQueueFull):
 			return t.asked, t.got, t.err
@@ -241,7 +244,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 		if failed > 0 {
 			left := c.o.clock().Until(since.Add(c.o.RetryFor))
 			if left <= 0 || contracts.RetryAfter(t.err) > left {
-				return t.asked, t.got, t.err
+				return t.asked, t.got, a.last
 			}
 			pause = min(pause, left)
 		}

@@ -232,6 +232,31 @@ func TestQueueAfterALoss(t *testing.T) {
 	})
 }
 
+// TestNoResponseUntilTheLeaseHasEnded: when the response says at last that what the request obtained has ended, it is
+// too late for another. The error is why there was none, not that of a request_id of which the caller knows nothing.
+func TestNoResponseUntilTheLeaseHasEnded(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.fault = func(_ context.Context, k call) fault {
+			switch {
+			case k.name != "acquire":
+				return fault{}
+			case time.Since(w.begin) < 10*time.Second:
+				return fault{err: errNetwork}
+			default:
+				return fault{err: contracts.CodeRequestIDReused}
+			}
+		}
+		_, err := w.client(nil).TryLock(w.t.Context(), "deploy", nil)
+		wantErr(w.t, "the error", err, errNetwork)
+		if errors.Is(err, contracts.CodeRequestIDReused) {
+			w.t.Errorf("the error is %v", err)
+		}
+		if after := time.Since(w.begin); after != 10*time.Second {
+			w.t.Errorf("after %v", after)
+		}
+	})
+}
+
 // TestRetries: what was answered, what was not and what was rejected are not the same. All tries of an acquire have one
 // request_id, unless what it obtained is over.
 func TestRetries(t *testing.T) {

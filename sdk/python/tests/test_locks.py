@@ -235,6 +235,18 @@ class LocksTest(unittest.TestCase):
         self.clock.run(0.2)
         self.assertIsNotNone(p.value)
 
+    def test_that_a_lease_has_ended_is_no_error_of_one_who_had_no_answer_until_then(self) -> None:
+        begin = self.clock.now()
+
+        def answer(_: dict[str, Any]) -> dict[str, Any]:
+            raise codes.Unavailable(status=503) if begin.until(self.clock.now()) < 9.99 else codes.RequestIDReused(status=422)
+
+        self.server.answers["acquire"] = [answer] * 99
+        p = Program(lambda: self.locks.hold("k").acquire())
+        self.clock.run(15)
+        self.assertIsInstance(p.error, codes.Unavailable)
+        self.assertEqual(len({r["request_id"] for r in self.sent("acquire")}), 1)
+
     def test_an_error_that_stays_is_not_repeated(self) -> None:
         errors: tuple[leasehold.ApiError, ...] = (
             codes.PermissionDenied(), codes.DocumentDamaged(status=500), codes.NotConfigured(status=501))

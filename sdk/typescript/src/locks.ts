@@ -409,14 +409,14 @@ export class Locks {
             code: 'LEASE_EXPIRED', status: 409, detail: `the lease was about to end: use a ttl above ${s.ttl} ms`,
           })
         }
-        return { asked, granted, request: r, took: 0, error: undefined }
+        return { asked, granted, request: r, took: 0 }
       } catch (error) {
         const unsettled = signal.aborted || isUnsettled(error)
         open = unsettled || (open && !isOver(error)) // that the lock is held does not say that an earlier try comes no more
         if (!signal.aborted && isSettled(error)) {
           placed = wait > 0 && isHeld(error) && !(error instanceof LockQueueFullError) && (lines || (error as ApiError).position !== undefined)
         } else if (unsettled) placed ||= wait > 0 && lines
-        return { asked, granted: undefined, request: r, took: elapsed(clock, began), error }
+        return { asked, request: r, took: elapsed(clock, began), error }
       }
     }
 
@@ -462,17 +462,17 @@ export class Locks {
           after = poll(retryAfter(before))
         } else if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
           request = { ...request, request_id: randomID() } // what it obtained has ended
-          failed++
+          // The caller knows of no request_id, but may ask why there was no answer.
+          if (failed++ && t.error instanceof RequestIdReusedError) last = before
         } else if (isFinal(t.error) || t.error instanceof LockQueueFullError || (!this.#o.retryFor && this.#server.unmet(t.error) && ++unmet > 2)) {
           throw t.error
         } else {
-          if (failed === 0 && wait > 0) since = moment(clock) // there was none to expect before
-          failed++
+          if (!failed++ && wait > 0) since = moment(clock) // there was none to expect before
           if (t.error instanceof OverloadedError && wait > 0) polls = fewPolls
         }
         if (failed > 0) {
           const left = s.retryFor + until(clock, since)
-          if (left <= 0 || hint > left) throw t.error
+          if (left <= 0 || hint > left) throw last
           after = Math.min(after, left)
         }
         wait = placed && (polls === 0 || failed < 3) ? Math.min(1000, room()) : 0 // otherwise the place is given up

@@ -456,6 +456,14 @@ describe('retries', () => {
     }
   })
 
+  test('that what a request obtained has ended is no error of one who had no answer until then', async () => {
+    const { clock, server, locks } = world()
+    const begin = clock.time
+    server.answers.push(...Array(99).fill(() => (clock.time - begin < 10_000 ? lostAnswer() : problem('REQUEST_ID_REUSED', 422))))
+    await assert.rejects(clock.until(locks.acquire('deploy')), ConnectionError)
+    assert.equal(clock.time - begin, 10_000)
+  })
+
   test('an answer that comes when its lease is about to end is released, and another is asked for', async () => {
     const { clock, server, locks } = world({ ttl: 15_000, retryFor: 60_000 })
     server.answers.push((r) => {

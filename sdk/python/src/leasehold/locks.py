@@ -728,6 +728,8 @@ class _Acquire:
             elif isinstance(problem, (codes.RequestIDReused, codes.LeaseExpired)):
                 self.request = {**self.request, "request_id": new_request_id()}  # what it obtained has ended
                 self.late = None
+                if failed > 0 and isinstance(problem, codes.RequestIDReused):
+                    self.last = before  # the caller knows of no request_id, but may ask why there was no response
                 failed += 1
             elif _outcome.final(problem) or isinstance(problem, codes.LockQueueFull):
                 raise problem
@@ -742,7 +744,7 @@ class _Acquire:
             if failed > 0:
                 left = self.clock.now().until(since.plus(c._retry_for))
                 if left <= 0 or asks > left or first.unmet(problem) and not c._insists:
-                    raise problem
+                    raise self.last or problem
                 if not self.told and isinstance(problem, TransportError):  # it may never help
                     self.told = True
                     log.warning("lock %r is asked for again, for up to %.3g s: %s", self.key, left, problem)
