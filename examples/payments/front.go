@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // shops is how many processes the shop has.
@@ -32,9 +34,9 @@ type front struct {
 func openFront(ctx context.Context, dir, bank string) (*front, error) {
 	ctx, stop := context.WithCancel(ctx)
 	f := &front{stop: stop}
+	f.Transport = &http.Transport{DialContext: f.dial, DisableKeepAlives: true}
 	f.Rewrite = func(r *httputil.ProxyRequest) {
-		to := *f.addresses[f.turn.Add(1)%shops].Load()
-		r.SetURL(&url.URL{Scheme: "http", Host: to})
+		r.SetURL(&url.URL{Scheme: "http", Host: "shop"})
 		r.Out.Host = r.In.Host // the host is a part of what is compared: the same request has the same one everywhere
 	}
 	f.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
@@ -63,6 +65,22 @@ func openFront(ctx context.Context, dir, bank string) (*front, error) {
 		})
 	}
 	return f, nil
+}
+
+// dial connects to the process whose turn it is, or to another one while that is not back. If none is, it waits.
+func (f *front) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, network, *f.addresses[f.turn.Add(1)%shops].Load())
+		if err == nil || ctx.Err() != nil {
+			return c, err
+		}
+		if tries%shops == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 }
 
 // start starts a process of the shop, and notes where it listens.
