@@ -201,9 +201,7 @@ func TestDeadConnections(t *testing.T) {
 			hole.heal()
 			wait()
 
-			hole.swallow(false)
-			wait = calls("stopped in the middle")
-			awaited(t, "the hole takes something", func() bool { return hole.took.Load() > 0 })
+			wait = onDeadConnections(t, hole, "stopped in the middle", calls)
 			signal(syscall.SIGSTOP)
 			waitUntilStopped(t, p.cmd.Process.Pid)
 			late := calls("sent while it was stopped")
@@ -234,6 +232,33 @@ func TestDeadConnections(t *testing.T) {
 				t.Errorf("with connections that went dead it is not ready: %d, then %d", first, second)
 			}
 		})
+	}
+}
+
+// onDeadConnections lets the connections that are open go dead, and returns when one of them has taken something of the
+// calls that are made then. Calls that found none open, or none that the server used once more, say nothing: others are
+// made.
+func onDeadConnections(t *testing.T, hole *blackHole, round string, calls func(string) (wait func())) (wait func()) {
+	t.Helper()
+	for n := 1; ; n++ {
+		hole.swallow(false)
+		wait, done := calls(fmt.Sprint(round, " ", n)), make(chan struct{})
+		go func() {
+			defer close(done)
+			wait()
+		}()
+		over := false
+		awaited(t, "the hole takes something, or the calls are over", func() bool {
+			select {
+			case <-done:
+				over = true
+			default:
+			}
+			return over || hole.took.Load() > 0
+		})
+		if hole.took.Load() > 0 {
+			return func() { <-done }
+		}
 	}
 }
 
