@@ -240,7 +240,7 @@ func TestDeadConnections(t *testing.T) {
 // made.
 func onDeadConnections(t *testing.T, hole *blackHole, round string, calls func(string) (wait func())) (wait func()) {
 	t.Helper()
-	for n := 1; ; n++ {
+	for n := range 20 {
 		hole.swallow(false)
 		wait, done := calls(fmt.Sprint(round, " ", n)), make(chan struct{})
 		go func() {
@@ -260,6 +260,8 @@ func onDeadConnections(t *testing.T, hole *blackHole, round string, calls func(s
 			return func() { <-done }
 		}
 	}
+	t.Fatal("no call was sent on a dead connection")
+	return nil
 }
 
 // callTwenty acquires twenty locks at once, each with one request. wait waits for the responses: each is a lease, and

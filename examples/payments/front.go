@@ -34,7 +34,7 @@ type front struct {
 func openFront(ctx context.Context, dir, bank string) (*front, error) {
 	ctx, stop := context.WithCancel(ctx)
 	f := &front{stop: stop}
-	f.Transport = &http.Transport{DialContext: f.dial, DisableKeepAlives: true}
+	f.Transport = &http.Transport{DialContext: f.dial, DisableKeepAlives: true} // each request has its turn
 	f.Rewrite = func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: "shop"})
 		r.Out.Host = r.In.Host // the host is a part of what is compared: the same request has the same one everywhere
