@@ -59,8 +59,8 @@ race: ## Run all tests under the race detector
 	go test -race ./...
 
 .PHONY: mutants
-mutants: ## Run tests with each fault of tests/mutants/faults: none may survive; make mutants RUN='^lock/' tries some
-	go run ./tests/mutants $(if $(RUN),-run '$(RUN)')
+mutants: ## Run tests with each fault of proof/mutants/faults: none may survive; make mutants RUN='^lock/' tries some
+	go run ./proof/mutants $(if $(RUN),-run '$(RUN)')
 
 .PHONY: faults
 faults: ## Put faults to Leasehold: a million operations in virtual time, every order of small worlds, and real processes that are killed, frozen and replaced

@@ -122,7 +122,7 @@ step_format() {
 step_tests() { go test ./...; }
 
 # Every order of the steps of a lock, in Promela; and with faults, which it must find.
-step_model() { tests/model/run.sh; }
+step_model() { proof/model/run.sh; }
 
 # The version before, on one store with this one, in both directions.
 step_previous() {
@@ -255,7 +255,7 @@ step_properties() {
 step_databases() { .ci/databases/run "$tools"; }
 
 # Faults that the tests must notice, those of the clients in TypeScript and Python, too.
-step_mutants() { go run ./tests/mutants; }
+step_mutants() { go run ./proof/mutants; }
 
 # A little of each target.
 step_fuzz() {

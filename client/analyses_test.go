@@ -17,8 +17,8 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/internal/contracttest"
 	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/proof/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 

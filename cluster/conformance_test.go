@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/contracts/conformance"
-	"github.com/leasehold-dev/leasehold/internal/conformancetest"
+	"github.com/leasehold-dev/leasehold/proof/conformancetest"
 )
 
 // TestConformance: the reader of events does what the scripts say, which hold for clients in all languages.

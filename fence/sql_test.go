@@ -8,7 +8,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/leasehold-dev/leasehold/fence"
-	"github.com/leasehold-dev/leasehold/internal/fencesuite"
+	"github.com/leasehold-dev/leasehold/proof/fencesuite"
 )
 
 // openSQLite makes a database whose writers wait for each other. A transaction begins as one that writes: one that has

@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/idempotency"
-	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/proof/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 

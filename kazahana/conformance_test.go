@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/contracts/conformance"
-	"github.com/leasehold-dev/leasehold/internal/conformancetest"
 	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/proof/conformancetest"
 )
 
 // TestConformance: the generator does what the scripts say, which hold for those in all languages.

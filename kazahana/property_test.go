@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/leasehold-dev/leasehold/internal/suite/idtable"
 	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/proof/suite/idtable"
 )
 
 // program is a random run of processes that share a table.

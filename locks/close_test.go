@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/locks"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 // TestUnlockWithADeadContext: the lock is released although the caller's context has ended, within 5 s.

@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/contracts/conformance"
-	"github.com/leasehold-dev/leasehold/internal/conformancetest"
 	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/proof/conformancetest"
 )
 
 // TestConformance: the client does what the scripts say, which hold for the clients in all languages.

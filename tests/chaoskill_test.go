@@ -26,9 +26,9 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
-	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/once"
-	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
+	"github.com/leasehold-dev/leasehold/proof/chaos"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 func init() { children["chaos worker"] = chaosWorker } //nolint:gochecknoinits // before TestMain, on systems that can

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/internal/conns"
-	"github.com/leasehold-dev/leasehold/internal/lambdatest"
+	"github.com/leasehold-dev/leasehold/proof/lambdatest"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 

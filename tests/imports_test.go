@@ -37,14 +37,12 @@ var imports = map[string][]string{
 	"internal/conns":                {},
 	"internal/term":                 {},
 	"internal/lease":                {"contracts", "internal/backoff"},
-	"internal/prove": {"contracts", "functions/direct", "internal/ends", "internal/lease", "internal/term", "kazahana",
-		"once", "repo"},
-	"kazahana":              {"internal/backoff"},
-	"kazahana/otelkazahana": {"kazahana", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
-	"fence":                 {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
-	"internal/fencing":      {},
-	"internal/ends":         {"contracts"},
-	"internal/hold":         {"contracts", "internal/backoff", "internal/lease", "internal/term"},
+	"kazahana":                      {"internal/backoff"},
+	"kazahana/otelkazahana":         {"kazahana", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/metric"},
+	"fence":                         {"contracts", "internal/backoff", "internal/fencing", "internal/term"},
+	"internal/fencing":              {},
+	"internal/ends":                 {"contracts"},
+	"internal/hold":                 {"contracts", "internal/backoff", "internal/lease", "internal/term"},
 	"once": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
 		"internal/lease", "internal/owner", "internal/term"},
 	"idempotency": {"contracts", "once"},
@@ -58,8 +56,6 @@ var imports = map[string][]string{
 		"internal/owner", "internal/term", "locks"},
 
 	// Rules, and the port through which they touch storage.
-	"observability": {},
-
 	"repo/analysis":              {"repo/docstore", "repo/field", "repo/page", "repo/rule"},
 	"repo/census":                {"repo/docstore", "repo/rule"},
 	"repo/docstore":              {"internal/term"},
@@ -125,14 +121,14 @@ var imports = map[string][]string{
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
 
-	"experimental/emulator/cloudtaskstest": {"experimental/emulator/internal", "cloud.google.com/go/cloudtasks",
+	"emulator/cloudtaskstest": {"emulator/internal", "cloud.google.com/go/cloudtasks",
 		"github.com/go-jose/go-jose", "google.golang.org"},
-	"experimental/emulator/dynamodbtest": {"experimental/emulator/internal"},
-	"experimental/emulator/firestoretest": {"experimental/emulator/internal", "cloud.google.com/go/firestore",
+	"emulator/dynamodbtest": {"emulator/internal"},
+	"emulator/firestoretest": {"emulator/internal", "cloud.google.com/go/firestore",
 		"google.golang.org"},
-	"experimental/emulator/internal":  {"google.golang.org"},
-	"experimental/emulator/redistest": {"experimental/emulator/internal", "github.com/alicebob/miniredis"},
-	"experimental/emulator/sqstest":   {"experimental/emulator/internal"},
+	"emulator/internal":  {"google.golang.org"},
+	"emulator/redistest": {"emulator/internal", "github.com/alicebob/miniredis"},
+	"emulator/sqstest":   {"emulator/internal"},
 
 	"examples/cronjob":   {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
 	"examples/payments":  {"adapters/sqlitestore", "functions/direct", "idempotency", "repo/runs"},
@@ -144,23 +140,30 @@ var imports = map[string][]string{
 	"examples/chat":      {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore", "golang.org/x/net"},
 
 	"cmd/leasehold": {
-		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "experimental/emulator",
+		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator",
 		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/lease", "internal/price",
-		"internal/prove", "kazahana",
+		"proof/prove", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang",
 		"go.opentelemetry.io/otel"},
 
-	// What only tests import.
-	"internal/conformancetest": {"client", "contracts", "functions/aws", "internal/lambdatest", "internal/term"},
-	"internal/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
-	"internal/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
-	"internal/lambdatest":      {"github.com/aws/aws-lambda-go/events"},
-	"internal/suite": {"internal/prove", "kazahana", "repo", "pgregory.net/rapid",
-		"github.com/anishathalye/porcupine"},
-	"tests": {"cluster", "contracts", "functions/direct", "functions/tasks", "internal/price",
-		"internal/prove", "internal/suite", "kazahana", "once", "repo"},
+	// What shows that the promises hold: tests import it, and of the product only the command prove.
+	"proof/chaos":           {"contracts", "functions/direct", "functions/tasks", "once", "proof/prove", "repo"},
+	"proof/conformancetest": {"client", "contracts", "functions/aws", "internal/term", "proof/lambdatest"},
+	"proof/contracttest":    {"contracts", "github.com/getkin/kin-openapi"},
+	"proof/fencesuite":      {"contracts", "fence", "pgregory.net/rapid"},
+	"proof/idsim":           {"kazahana", "proof/chaos", "proof/suite", "repo"},
+	"proof/lambdatest":      {"github.com/aws/aws-lambda-go/events"},
+	"proof/mutants":         {},
+	"proof/placementsim":    {"cluster", "contracts", "functions/direct", "proof/chaos", "repo"},
+	"proof/prove": {"contracts", "functions/direct", "internal/ends", "internal/lease", "internal/term", "kazahana",
+		"once", "repo"},
+	"proof/suite": {"kazahana", "proof/prove", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
+
+	// End to end, and tables of costs.
+	"infra/observability": {},
+	"tests/cost":          {"internal/price"},
 }
 
 // under reports whether a package is, or lies in, a folder.

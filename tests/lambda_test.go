@@ -17,8 +17,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/internal/lambdatest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/proof/lambdatest"
 )
 
 // respond invokes the function with an event and decodes the HTTP response.

@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )

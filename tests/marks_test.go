@@ -11,7 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 )
 
 // TestWhatOneServerNotices: two servers on a Redis that loses a write of the first. When the first has noticed, neither

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 

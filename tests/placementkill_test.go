@@ -22,8 +22,8 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/internal/suite"
-	"github.com/leasehold-dev/leasehold/tests/internal/chaos"
+	"github.com/leasehold-dev/leasehold/proof/chaos"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 func init() { //nolint:gochecknoinits // before TestMain, on systems that can

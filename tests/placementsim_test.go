@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/proof/placementsim"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/tests/internal/placementsim"
 )
 
 // sharedMemory is one store in memory for all processes of a simulation.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 )
 
 // terminate sends SIGTERM to the process.

@@ -25,10 +25,10 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/sqstest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/sqstest/moto"
-	"github.com/leasehold-dev/leasehold/internal/lambdatest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest/moto"
+	"github.com/leasehold-dev/leasehold/proof/lambdatest"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )

@@ -8,10 +8,10 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest/dynoxide"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/dynoxide"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )

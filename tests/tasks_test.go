@@ -11,8 +11,8 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/cloudtaskstest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"

@@ -102,7 +102,7 @@ func mentions(id, where string, test bool) error {
 	}
 	file, name := m[1], m[2]
 	if isTest := strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".test.ts") ||
-		strings.HasPrefix(file, "tests/") || strings.HasPrefix(file, "internal/suite/"); isTest != test {
+		strings.HasPrefix(file, "tests/") || strings.HasPrefix(file, "proof/suite/"); isTest != test {
 		return fmt.Errorf("%s is in the wrong column", file)
 	}
 	source, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(file)))

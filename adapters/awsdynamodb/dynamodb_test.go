@@ -12,10 +12,10 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest/dynoxide"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest/dynoxide"
 	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 	"github.com/leasehold-dev/leasehold/repo/lock"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 // TestLateWithClocksApart (PLC-ONE-5): with clocks as far apart as they may be, no join, claim or transfer and no

@@ -3,7 +3,7 @@ package awsdynamodb_test
 import (
 	"testing"
 
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 

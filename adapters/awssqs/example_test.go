@@ -9,7 +9,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/leasehold-dev/leasehold/adapters/awssqs"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/sqstest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest"
 )
 
 // One message, from a queue to a handler. A worker calls tasks.Worker.Deliver in it, and polls until its context ends.

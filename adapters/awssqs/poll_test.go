@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/leasehold-dev/leasehold/adapters/awssqs"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/sqstest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )

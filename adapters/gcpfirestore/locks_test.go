@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/kazahana"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"

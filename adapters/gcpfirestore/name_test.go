@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 

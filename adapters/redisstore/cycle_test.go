@@ -10,7 +10,7 @@ import (
 	sdk "github.com/redis/go-redis/v9"
 
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 

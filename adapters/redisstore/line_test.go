@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 

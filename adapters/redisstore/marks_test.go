@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/restore"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/redistest"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 	"github.com/leasehold-dev/leasehold/repo/lock"

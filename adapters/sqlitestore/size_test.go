@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 

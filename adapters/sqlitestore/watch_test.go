@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
-	"github.com/leasehold-dev/leasehold/internal/suite"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/docstore/docstoretest"
 )

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/experimental/emulator/cloudtaskstest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/sqstest"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )

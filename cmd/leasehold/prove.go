@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/internal/prove"
+	"github.com/leasehold-dev/leasehold/proof/prove"
 )
 
 type proveCmd struct {

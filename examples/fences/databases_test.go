@@ -17,7 +17,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/leasehold-dev/leasehold/fence"
-	"github.com/leasehold-dev/leasehold/internal/fencesuite"
+	"github.com/leasehold-dev/leasehold/proof/fencesuite"
 )
 
 // TestOnPostgreSQL runs the suite of package fence on a server.

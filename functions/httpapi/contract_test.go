@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/proof/contracttest"
 )
 
 // TestContractIsServed, LS-API: each path of the contract is served, by just the methods that the contract has.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/proof/contracttest"
 )
 
 // FuzzBody sends any bytes as the body of an acquire: each is either refused with a reason, and then nothing was

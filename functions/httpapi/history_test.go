@@ -10,7 +10,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/proof/contracttest"
 )
 
 // TestHistory: who asks for what; the answer itself is the program's.

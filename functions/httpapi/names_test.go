@@ -20,8 +20,8 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/internal/contracttest"
-	"github.com/leasehold-dev/leasehold/internal/lambdatest"
+	"github.com/leasehold-dev/leasehold/proof/contracttest"
+	"github.com/leasehold-dev/leasehold/proof/lambdatest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/internal/contracttest"
+	"github.com/leasehold-dev/leasehold/proof/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 

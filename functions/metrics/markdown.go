@@ -32,7 +32,7 @@ What a server measures, and which question each number answers. Nothing is measu
 | Cloud Monitoring | ` + "`leasehold serve`" + ` on Cloud Run sends OTLP to a collector beside it, such as Google's own, which has the credentials for ` + "`telemetry.googleapis.com`" + `; Managed Prometheus reads the page. |
 | Cloud Functions | The same OTLP, if the function was built for it: [below](#cloud-functions). |
 
-[observability](../../observability/README.md) has alerts and dashboards, the [runbook](../guides/runbook.md) what to do. Both can be on at once. Prometheus changes names: dots are underscores, counters end in ` + "`_total`" + `, and units are part of the name, so that ` + "`" + nameRequestDuration + "`" + ` is
+[observability](../../infra/observability/README.md) has alerts and dashboards, the [runbook](../guides/runbook.md) what to do. Both can be on at once. Prometheus changes names: dots are underscores, counters end in ` + "`_total`" + `, and units are part of the name, so that ` + "`" + nameRequestDuration + "`" + ` is
 ` + "`" + PrometheusName(Table[0]) + "`" + `. The column says how.
 
 No key, owner or subject is an attribute; the tenant is one of ` + "`" + nameOperations + "`" + ` with ` + "`LEASEHOLD_METRICS_TENANTS`" + `. A process has some hundred time series, however many locks there are.

@@ -19,14 +19,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/cloudtaskstest"
+	"github.com/leasehold-dev/leasehold/emulator/cloudtaskstest"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
-	"github.com/leasehold-dev/leasehold/internal/contracttest"
-	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/proof/contracttest"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )

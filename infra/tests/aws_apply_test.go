@@ -22,7 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	tfjson "github.com/hashicorp/terraform-json"
 
-	"github.com/leasehold-dev/leasehold/internal/lambdatest"
+	"github.com/leasehold-dev/leasehold/proof/lambdatest"
 )
 
 // moto is a server that others wrote, which stands in for AWS: https://docs.getmoto.org.

@@ -24,9 +24,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
-	"github.com/leasehold-dev/leasehold/experimental/emulator/sqstest"
-	"github.com/leasehold-dev/leasehold/internal/lambdatest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/sqstest"
+	"github.com/leasehold-dev/leasehold/proof/lambdatest"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 

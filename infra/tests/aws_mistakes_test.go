@@ -243,9 +243,9 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `this["api-errors"]: an alar
           Resource = ["${local.table_arn}*"]`, "it is about others, too: "},
 		{"aws/functions/main.tf", `"dynamodb.${local.region}.amazonaws.com"`, `"dynamodb.amazonaws.com"`,
 			"it allows kms:Decrypt"},
-		{"../observability/cloudwatch/alarms.json", `"leasehold.store.throttled"`, `"leasehold.store.throttles"`,
+		{"observability/cloudwatch/alarms.json", `"leasehold.store.throttled"`, `"leasehold.store.throttles"`,
 			"the program writes no leasehold.store.throttles of "},
-		{"../observability/cloudwatch/alarms.json", `"Threshold": 0.5,`, `"Threshold": 500,`,
+		{"observability/cloudwatch/alarms.json", `"Threshold": 0.5,`, `"Threshold": 500,`,
 			"GreaterThanThreshold 1000 in"},
 		{"aws/functions/sweep.tf", `  source_arn    = aws_cloudwatch_event_rule.sweep.arn
 `, "", "events.amazonaws.com may call it for every account"},

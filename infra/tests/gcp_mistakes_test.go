@@ -165,7 +165,7 @@ var googleMistakes = []googleMistake{
 		"audit events are kept as long as was asked for", 6},
 	{"an image by its tag", "image", "functions/service/main.tf", "image = var.image\n",
 		"image = \"${split(\"@\", var.image)[0]}:v1\"\n", "can move", 7},
-	{"alerts on a metric that there is none of", "image", "../../observability/cloudmonitoring/policies.json",
+	{"alerts on a metric that there is none of", "image", "../observability/cloudmonitoring/policies.json",
 		"http_server_request_duration_seconds_count", "http_server_request_duration_count",
 		"the program has no http_server_request_duration_count", 7},
 	{"another image than the one that is given", "image", "functions/service/main.tf", "image = var.image\n",

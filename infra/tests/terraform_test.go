@@ -62,13 +62,13 @@ func mirror(t testing.TB, provider string) string {
 type configuration struct {
 	tb      testing.TB
 	program string
-	root    string   // the copy, beside one of observability/
+	root    string   // the copy
 	dir     string   // the folder in it
 	env     []string // beside that of the process, without what concerns Terraform and clouds
 }
 
 // observability has the alerts and dashboards that modules read.
-const observability = "../../observability"
+const observability = "../observability"
 
 // configured copies infra/ and initializes the folder dir of it with the providers of a mirror. Variables of the
 // environment are added to those of the process.
@@ -76,10 +76,8 @@ func configured(t testing.TB, mirror, dir string, env ...string) *configuration 
 	t.Helper()
 	folder := t.TempDir()
 	c := &configuration{tb: t, program: program(t), root: filepath.Join(folder, "infra"), env: env}
-	for to, from := range map[string]string{c.root: "..", filepath.Join(folder, "observability"): observability} {
-		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.CopyFS(c.root, os.DirFS("..")); err != nil {
+		t.Fatal(err)
 	}
 	return c.in(mirror, dir)
 }

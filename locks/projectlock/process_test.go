@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/internal/suite"
 	"github.com/leasehold-dev/leasehold/internal/term"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 // childVariable makes this binary one of the processes of the tests: its value is a folder. On its standard input come

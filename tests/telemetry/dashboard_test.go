@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/experimental/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 )
 
 // quiet are panels that show nothing on the server of this test, where nothing of the kind happens, and those of the
@@ -100,7 +100,7 @@ func start(t *testing.T, c *exec.Cmd) {
 // queries are those of the dashboard, with the titles of their panels.
 func queries(t *testing.T) map[string]string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "observability", "grafana", "leasehold.json"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "infra", "observability", "grafana", "leasehold.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

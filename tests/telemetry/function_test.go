@@ -13,7 +13,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
-	"github.com/leasehold-dev/leasehold/experimental/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 )
 
 // TestFrozenFunction: a Cloud Function that has no processor between requests sends all that it measured: while it

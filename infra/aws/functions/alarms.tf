@@ -108,7 +108,7 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep" {
 # What the program itself measures: the alarms and the dashboard that are there for those without Terraform, too.
 
 locals {
-  observability = "${path.module}/../../../observability/cloudwatch"
+  observability = "${path.module}/../../observability/cloudwatch"
   measured      = "Leasehold/${var.table_name}" # by deployment, in place of Leasehold/leasehold
   metrics_alarms = { for alarm in jsondecode(var.metrics_alarms ? file("${local.observability}/alarms.json") : "[]") : alarm.AlarmName => alarm
     if var.analyses || alarm.AlarmName != "LeaseholdSweepStopped" # without a queue there is nothing to sweep

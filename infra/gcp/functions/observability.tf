@@ -230,7 +230,7 @@ resource "google_monitoring_dashboard" "this" {
 # What the program itself measures: the alerts and the dashboard that are there for those without Terraform, too.
 
 locals {
-  observability    = "${path.module}/../../../observability/cloudmonitoring"
+  observability    = "${path.module}/../../observability/cloudmonitoring"
   jobs             = "job=~\"${var.name}-(api|tasks|sweep)\"" # of this deployment, in place of all
   metrics_policies = { for policy in jsondecode(var.metrics_alerts ? file("${local.observability}/policies.json") : "[]") : policy.displayName => policy }
 }

@@ -1,0 +1,226 @@
+// Command mutants makes sure that the tests notice mistakes. Lists in the folder faults name mistakes that a programmer
+// could make: a bound that is off by one, a condition that is missing, an error that is lost. The tests run once with
+// each of them and must fail.
+//
+//	go run ./proof/mutants                 all faults: make mutants
+//	go run ./proof/mutants -run '^lock/'   those whose names match
+//	go run ./proof/mutants -help
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+const help = `Usage: go run ./proof/mutants [flags]
+
+Runs tests once with each fault of the lists in proof/mutants/faults. Each fault must be noticed: a test fails, or does not end.
+Go packages are built once with all faults, each behind a switch that the environment variable ` + variable + ` turns on, so that a fault
+costs a run of its tests and no build. Faults in clients of other languages are tested in a copy of the client's folder.
+Every group of tests runs without a fault first, and must pass.
+
+A list is a text file:
+
+  # Comments and empty lines help readers. These lines hold for all entries that follow, or in an entry for itself:
+  file repo/lock/rule.go
+  test ./repo/lock TestRenew|TestRelease     a package, and the tests that must notice, as go test -run has them
+
+  = renews-after-the-end                     its name here; it is called lock/renews-after-the-end if the list is lock.txt
+  after func (r Renew) Write(                the text stands behind this, which occurs once in the file; without it, the text occurs once
+  - return expired                           the text that is replaced; how its lines are broken does not matter
+  + return false                             what it becomes; nothing if no line begins with +
+
+The text is a part of a function's body, the value of one constant or variable of a package, or of a file that is embedded as a string.
+Clients of other languages have folder, prepare, build and test lines: see typescript.txt.
+
+Write a fault that a programmer could make, and that changes what users see: one that changes nothing does not belong here. If no test
+notices it, write the test. If the tool says that an entry is stale, find the same rule in the new text, or remove the entry with the rule.
+
+Exit codes: 0 all were noticed, 1 one survived or could not be tried, 2 the flags or lists are wrong.
+
+Flags:
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// command is the program: its exit code is returned.
+func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		_, _ = io.WriteString(stderr, help)
+		flags.PrintDefaults()
+	}
+	var (
+		root     = flags.String("root", ".", "the `folder` of the module")
+		lists    = flags.String("lists", "proof/mutants/faults", "the `folder` of the lists, from the root")
+		only     = flags.String("run", "", "try only faults whose names match the `pattern`")
+		parallel = flags.Int("parallel", max(1, runtime.NumCPU()/2), "how many runs there are at a time")
+		limit    = flags.Duration("limit", 20*time.Second,
+			"how long a run with a fault may take beside ten times what it takes without")
+		asJSON = flags.Bool("json", false, "print one JSON object: results, and how many there are of each status")
+		show   = flags.Bool("list", false, "print the names of the faults and what must notice them, and run nothing")
+		narrow = flags.Bool("narrow", false,
+			"write the test that noticed a fault into its entry, if it names no tests: the next run is faster")
+	)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	fail := func(err error) int {
+		_, _ = fmt.Fprintf(stderr, "mutants: %v\n", err)
+		return 2
+	}
+	pattern, err := regexp.Compile(*only)
+	switch {
+	case err != nil:
+		return fail(err)
+	case flags.NArg() > 0:
+		return fail(fmt.Errorf("%q is no flag: to try some faults only, use -run", flags.Arg(0)))
+	case *parallel < 1:
+		return fail(errors.New("-parallel is 1 or more"))
+	}
+	if *root, err = filepath.Abs(*root); err != nil {
+		return fail(err)
+	}
+	faults, err := readLists(filepath.Join(*root, filepath.FromSlash(*lists)))
+	if err != nil {
+		return fail(err)
+	}
+	src := &sources{root: *root}
+	if err := stale(src, faults); err != nil {
+		return fail(err)
+	}
+	faults = slices.DeleteFunc(faults, func(f *fault) bool { return !pattern.MatchString(f.name) })
+	if len(faults) == 0 {
+		return fail(fmt.Errorf("no fault has a name that matches %q", *only))
+	}
+	if *show {
+		for _, f := range faults {
+			_, _ = fmt.Fprintf(stdout, "%-60s %s\n", f.name, f.check)
+		}
+		return 0
+	}
+
+	work, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	begin := time.Now()
+	var results []result
+	r := &runner{
+		src: src, work: work, limit: *limit, parallel: *parallel,
+		log: func(format string, args ...any) { _, _ = fmt.Fprintf(stderr, "# "+format+"\n", args...) },
+		report: func(res result) {
+			if n := len(results); n > 0 && res.Why == results[n-1].Why && !*asJSON {
+				// said already
+				_, _ = fmt.Fprintln(stdout, result{Name: res.Name, Status: res.Status, By: res.By, Seconds: res.Seconds})
+			} else if !*asJSON {
+				_, _ = fmt.Fprintln(stdout, res)
+			}
+			results = append(results, res)
+		},
+	}
+	if err := r.run(ctx, faults); err != nil {
+		return fail(err)
+	}
+	if *narrow {
+		if err := narrowLists(results); err != nil {
+			return fail(err)
+		}
+	}
+	return summary(results, time.Since(begin), *asJSON, stdout)
+}
+
+func (r result) String() string {
+	line := fmt.Sprintf("%-8s %6.1f s  %s", r.Status, r.Seconds, r.Name)
+	if r.By != "" {
+		line += "  by " + r.By
+	}
+	if r.Why != "" {
+		line += "\n  " + strings.ReplaceAll(strings.TrimSpace(r.Why), "\n", "\n  ")
+	}
+	return line
+}
+
+// summary prints how many faults there are of each status, and returns the exit code.
+func summary(results []result, took time.Duration, asJSON bool, stdout io.Writer) int {
+	counts := map[string]int{}
+	for _, r := range results {
+		counts[r.Status]++
+	}
+	code := 0
+	if counts[survived]+counts[broken] > 0 {
+		code = 1
+	}
+	if asJSON {
+		slices.SortFunc(results, func(a, b result) int { return strings.Compare(a.Name, b.Name) })
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		if e.Encode(map[string]any{"results": results, "counts": counts, "seconds": took.Seconds()}) != nil {
+			return 1
+		}
+		return code
+	}
+	_, _ = fmt.Fprintf(stdout,
+		"\n%d faults in %.0f s: %d noticed, %d more because a test did not end, %d survived, %d could not be tried\n",
+		len(results), took.Seconds(), counts[noticed], counts[hung], counts[survived], counts[broken])
+	for _, r := range results {
+		if r.Status == survived || r.Status == broken {
+			_, _ = fmt.Fprintf(stdout, "%-8s %s\n", r.Status, r.fault.where())
+		}
+	}
+	return code
+}
+
+// narrowLists adds the tests that noticed faults to entries that name none.
+func narrowLists(results []result) error {
+	found := map[string]map[int]string{} // by list and line
+	for _, r := range results {
+		c := r.fault.check
+		test, _, _ := strings.Cut(r.By, "/")
+		if r.Status != noticed || !c.switched() || c.tests != "" || !strings.HasPrefix(test, "Test") {
+			continue
+		}
+		if found[r.fault.list] == nil {
+			found[r.fault.list] = map[int]string{}
+		}
+		found[r.fault.list][r.fault.line] = fmt.Sprintf("test %s ^%s$\n", c.pkg, test)
+	}
+	for list, tests := range found {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			return err
+		}
+		var out strings.Builder
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			out.WriteString(line)
+			out.WriteString(tests[n])
+		}
+		if err := os.WriteFile(list, []byte(out.String()), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
