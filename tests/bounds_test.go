@@ -118,7 +118,7 @@ func boundsInSources(t *testing.T) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && slices.Contains([]string{"tests", "examples", "emulator", "node_modules", "testdata", "suite",
+		case d.IsDir() && slices.Contains([]string{"tests", "examples", "emulator", "node_modules", "testdata", "proof",
 			"release"}, d.Name()):
 			return filepath.SkipDir
 		case d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), "."):

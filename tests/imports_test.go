@@ -163,7 +163,7 @@ var imports = map[string][]string{
 
 	// End to end, and tables of costs.
 	"infra/observability": {},
-	"tests/cost":          {"internal/price"},
+	"tests":               {"internal/price"},
 }
 
 // under reports whether a package is, or lies in, a folder.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,32 @@ func tracked(t *testing.T, patterns ...string) []string {
 		t.Skip("the sources are not in a git repository: ", err)
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+// generated files have their language from their sources.
+var generated = regexp.MustCompile(`\.gen\.go$|/testdata/|(^|/)node_modules/|package-lock\.json$`)
+
+// sources calls f with each line of the tracked files that people read: code, pages, and the titles in conformance
+// scripts.
+func sources(t *testing.T, f func(path string, line int, text string)) {
+	t.Helper()
+	for _, path := range tracked(t, "*.go", "*.py", "*.ts", "*.mjs", "*.lua", "*.md", "*.yaml",
+		"contracts/conformance/*.json") {
+		if generated.MatchString(path) {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join("..", path))
+		if os.IsNotExist(err) {
+			continue // deleted and not committed
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(content)) {
+			n++
+			f(path, n, strings.TrimRight(line, "\n"))
+		}
+	}
 }
 
 // TestNoLargeFiles: the repository has sources only. What go build leaves behind is committed easily and stays in the

@@ -206,3 +206,19 @@ func TestNoUnknownRequirements(t *testing.T) {
 		}
 	}
 }
+
+// TestRequirementIDsStandInTestsOnly: readers of the code cannot look them up; docs/traceability.md connects
+// the two.
+func TestRequirementIDsStandInTestsOnly(t *testing.T) {
+	t.Parallel()
+	id := regexp.MustCompile(`\b(LS-[A-Z]+-[0-9]+|BE-041-[A-Z]+|(IDS|PLC|PRJ)-[A-Z]+)\b`)
+	sources(t, func(path string, line int, text string) {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "proof/suite/") {
+			return
+		}
+		if found := id.FindString(text); found != "" {
+			t.Errorf("%s:%d: %s: say the reason in words", path, line, found)
+		}
+	})
+}
