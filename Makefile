@@ -50,9 +50,17 @@ pin-images: ## Write the digests of the images that build a release into Dockerf
 test: ## Run all tests
 	go test ./...
 
-.PHONY: deep
-deep: ## Run every check at full size, for two to three hours, and write what became of it to .ci/deep.txt
-	.ci/deep
+.PHONY: nightly
+nightly: ## Run the jobs that take too long for make ci, each within its budget; make nightly JOB=race runs one
+	.ci/nightly $(JOB)
+
+.PHONY: nightly-state
+nightly-state: ## Print when each job of make nightly was last green; fails unless each was within seven days
+	.ci/nightly --state
+
+.PHONY: lines
+lines: ## Print how many lines are product, and how many are tests and proof
+	.ci/lines
 
 .PHONY: race
 race: ## Run all tests under the race detector
@@ -119,5 +127,5 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go -C infra/tests mod tidy -diff
 
 .PHONY: ci
-ci: ## Run the checks that a change must pass; make ci STEP=linter runs one of them, or of those of make deep
+ci: ## Run the checks that a change must pass; make ci STEP=linter runs one of them, or of those of make nightly
 	.ci/run $(STEP)

@@ -1,5 +1,5 @@
-# The steps that check Leasehold: a function each. .ci/run and .ci/deep source this file; CONTRIBUTING.md says which of them carries out what.
-# A step runs in a shell of its own. What it does not check for lack of a tool it says with `skipped`.
+# The steps that check Leasehold: a function each. .ci/run and .ci/nightly source this file; CONTRIBUTING.md says which of them carries out what.
+# A step runs in a shell of its own. What it does not check, for lack of a tool or because nothing of it changed, it says with `skipped`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,28 +9,22 @@ tools=$PWD/.ci/tmp
 mkdir -p "$tools"
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 modules="tests/bench tests/peers tests/console tests/telemetry examples/fences examples/durable release infra/tests"
-here=$(go env GOOS)/$(go env GOARCH)
 
-# What a change must pass.
-quick=(tools format tests model previous generated linter vulnerabilities openapi typescript python console telemetry durable race servers databases release terraform)
-# All of it, at full size. Steps with the same subject are here instead of those above, and do what those do and more: tests and race are parts of
-# race_all. The longest is the last.
-whole=(tools format model previous generated linter vulnerabilities openapi typescript python console telemetry durable busy servers_deep databases properties
-  race_busy race_all release_all terraform_apply peers bench fuzz mutants)
+# What runs leave behind for those after them: which commit was green, and when each nightly job last was.
+state=${LEASEHOLD_CI_STATE:-${XDG_STATE_HOME:-${HOME:-/tmp}/.local/state}/leasehold-ci}
 
 times=$(mktemp)
-notes=$(mktemp) # what was skipped
+notes=$(mktemp) # what was not looked at
 failed=()
 
-# check runs steps. The first that fails ends everything, unless go_on is set; then its name is added to failed.
-go_on=
+# check runs steps. The first that fails ends everything.
 check() {
-  local step began code
+  local step began code noted result
   for step in "$@"; do
     declare -F "step_$step" >/dev/null || { echo "no step is named $step; the steps are: $(steps)" >&2; exit 2; }
   done
   for step in "$@"; do
-    began=$SECONDS
+    began=$SECONDS noted=$(wc -l <"$notes")
     printf '\n== %s (%ss)\n' "$step" "$SECONDS"
     set +e
     (
@@ -40,20 +34,39 @@ check() {
     )
     code=$?
     set -e
-    printf '%6d s  %-6s  %s\n' "$((SECONDS - began))" "$([ "$code" = 0 ] && echo ok || echo FAILED)" "$step" >>"$times"
-    after_step
+    result=ok
+    [ "$(wc -l <"$notes")" = "$noted" ] || result=partly # the notes say what was not looked at
+    [ "$code" != 3 ] || { result='-' code=0; }           # nothing was
+    [ "$code" = 0 ] || result=FAILED
+    printf '%6d s  %-6s  %s\n' "$((SECONDS - began))" "$result" "$step" >>"$times"
     [ "$code" = 0 ] && continue
     printf '\n== FAILED in the step: %s\n' "$step"
     failed+=("$step")
-    [ -n "$go_on" ] || break
+    break
   done
   printf '\n== slowest steps of %d s\n' "$SECONDS"
   sort -rn "$times"
-  [ ! -s "$notes" ] || { printf '\n== not checked\n'; cat "$notes"; }
+  [ ! -s "$notes" ] || { printf '\n== not looked at\n'; cat "$notes"; }
   [ "${#failed[@]}" = 0 ] || printf '\n== FAILED in the step: %s\n' "${failed[*]}"
 }
-after_step() { :; }
 steps() { declare -F | sed -n 's/^declare -f step_//p' | tr '\n' ' '; }
+
+# since is the commit from which on the gate looks for changes: the last one that was green here; without one, that of a day before. It is empty where
+# everything is to be looked at.
+since=
+since() {
+  if [ -s "$state/green" ] && git cat-file -e "$(cat "$state/green")^{commit}" 2>/dev/null; then
+    cat "$state/green"
+  else
+    git rev-list -1 --before="$(git log -1 --format=%ct) - 86400" HEAD 2>/dev/null || true
+  fi
+}
+# changed reports whether one of the paths has changed since then.
+changed() { [ -z "$since" ] || ! git diff --quiet "$since" -- "$@" 2>/dev/null || [ -n "$(git status --porcelain -- "$@" 2>/dev/null)" ]; }
+# unless_changed ends the step as one that looked at nothing, where none of the paths has changed.
+unless_changed() {
+  changed "$@" || { skipped "$*: no change since $(git log -1 --format='%h of %cs' "$since"), so not looked at; .ci/nightly does"; exit 3; }
+}
 
 skipped() {
   echo "!! $*"
@@ -108,13 +121,16 @@ step_tools() {
 }
 
 step_format() {
-  local unformatted module target
+  local unformatted
   unformatted=$(gofmt -l $(git ls-files '*.go'))
   [ -z "$unformatted" ] || { printf 'gofmt would change:\n%s\n' "$unformatted"; exit 1; }
-  go vet ./...
-  for module in $modules; do go -C "$module" vet ./...; done
+}
+
+# Packages with files for each system.
+step_systems() {
+  local target
   for target in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do
-    GOOS=${target%/*} GOARCH=${target#*/} go vet ./locks/projectlock # it has files for each system
+    GOOS=${target%/*} GOARCH=${target#*/} go vet ./locks/projectlock ./cmd/leasehold
   done
 }
 
@@ -122,10 +138,14 @@ step_format() {
 step_tests() { go test ./...; }
 
 # Every order of the steps of a lock, in Promela; and with faults, which it must find.
-step_model() { proof/model/run.sh; }
+step_model() {
+  unless_changed proof/model repo/lock/rule.go
+  proof/model/run.sh
+}
 
-# The version before, on one store with this one, in both directions.
+# The version before, on one store with this one, in both directions. There is none before the first tag.
 step_previous() {
+  [ -n "$(git tag --list 'v*')" ] || { skipped 'previous: no version is tagged, so there is none to run beside this one'; exit 3; }
   LEASEHOLD_TEST_PREVIOUS=1 go test -count=1 -timeout 20m ./tests -run '^TestNeighbours$' -v >"$tools/previous.log" 2>&1 ||
     { cat "$tools/previous.log"; exit 1; }
   grep -E 'SKIPPED|beside|^ok' "$tools/previous.log" || true
@@ -144,10 +164,18 @@ step_generated() {
   cmp "$tools/node_modules/htm/dist/htm.module.js" console/src/vendor/htm.js
 }
 
+# All linters, vet among them. Modules that have not changed wait for the night.
 step_linter() {
-  local module
+  local module waiting=
   "$tools/golangci-lint" run ./...
-  for module in $modules; do (cd "$module" && "$tools/golangci-lint" run ./...); done
+  for module in $modules; do
+    if changed "$module" .golangci.yaml; then
+      (cd "$module" && "$tools/golangci-lint" run ./...)
+    else
+      waiting+=" $module"
+    fi
+  done
+  [ -z "$waiting" ] || skipped "linter: no change in$waiting"
 }
 
 step_vulnerabilities() {
@@ -163,30 +191,39 @@ step_vulnerabilities() {
 
 # The OpenAPI linter; generators and a mock server that others wrote.
 step_openapi() {
+  unless_changed contracts .ci/openapi .ci/npm
   REDOCLY_TELEMETRY=off "$tools/node_modules/.bin/redocly" lint --config .redocly.yaml contracts/openapi*.yaml
   .ci/openapi/run "$tools"
 }
 
 # Types, scripts, a real server, two tabs of a browser.
-step_typescript() { .ci/sdk/typescript; }
+step_typescript() {
+  unless_changed sdk/typescript contracts .ci/sdk/typescript
+  .ci/sdk/typescript
+}
 
 # Types, scripts, a real server.
-step_python() { .ci/sdk/python; }
+step_python() {
+  unless_changed sdk/python contracts .ci/sdk/python
+  .ci/sdk/python
+}
 
 # Headless Chromium, axe-core.
-step_console() { go test -C tests/console -count=1 -timeout 20m ./...; }
+step_console() {
+  unless_changed console tests/console cmd/leasehold/internal
+  go test -C tests/console -count=1 -timeout 20m ./...
+}
 
 # The receiver of an OpenTelemetry collector.
-step_telemetry() { go test -C tests/telemetry -count=1 ./...; }
+step_telemetry() {
+  unless_changed tests/telemetry infra/observability functions/otlp functions/metrics functions/telemetry cmd/leasehold/internal/export
+  go test -C tests/telemetry -count=1 ./...
+}
 
 # An example: Lambda durable functions.
-step_durable() { go test -C examples/durable -count=1 ./...; }
-
-# The suites while every core is busy. Under the race detector it is the step race_busy.
-step_busy() {
-  busy_cores
-  go test -count=1 -timeout 10m ./tests -run '^Test(Locks|Analyses|MachineIDs|Ambiguous)'
-  go test -count=1 -timeout 10m ./repo/... ./once/... ./kazahana/...
+step_durable() {
+  unless_changed examples/durable once
+  go test -C examples/durable -count=1 ./...
 }
 
 # others starts the servers that tests do not start themselves, says what is missing, and lets tests use them all.
@@ -218,44 +255,63 @@ others() {
   export LEASEHOLD_TEST_SERVERS=1
 }
 
-# The packages whose tests use servers that others wrote, and with them the rules on every store.
+# The adapters and emulators beside servers that others wrote.
 step_servers() {
   others
-  go test -timeout 20m $(users_of_servers)
-}
-users_of_servers() {
-  local starters
-  starters=$(go list -f '{{.ImportPath}} {{join .Imports " "}}' ./... | awk '/\/emulator\/internal\/external( |$)|\/dynoxide / { print $1 }')
-  go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -wF "$starters" | cut -d ' ' -f 1
+  go test -timeout 10m ./adapters/... ./emulator/... ./repo/docstore/...
 }
 
-# What runs on stores in tests; the step properties runs it with more checks.
-stores='OnStores$'
-
-# Every test once more, at full size and with those servers.
-step_servers_deep() {
+# Every rule on every store, everything at full size, and with those servers.
+step_stores() {
   others
-  LEASEHOLD_TEST_DEEP=1 go test -timeout 30m ./... -skip "$stores"
+  LEASEHOLD_TEST_DEEP=1 go test -timeout 50m ./...
 }
 
-# with_programs lists the packages, but tests, that put random programs to the test.
-with_programs() {
-  go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... |
-    awk '/ (pgregory.net\/rapid|[^ ]*\/docstoretest|[^ ]*\/internal\/suite)/ && $1 !~ /\/tests$/ { print $1 }'
-}
-
+# More random programs.
 step_properties() {
   others
-  export LEASEHOLD_TEST_DEEP=1
-  go test -count=1 -timeout 20m $(with_programs) -rapid.checks=300
-  go test -count=1 -timeout 20m ./tests -run "$stores" -rapid.checks=300
+  LEASEHOLD_TEST_DEEP=1 go test -count=1 -timeout 40m $(with_programs) -rapid.checks=300
+}
+with_programs() {
+  go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... |
+    awk '/ (pgregory.net\/rapid|[^ ]*\/docstoretest|[^ ]*\/proof\/suite)/ && $1 !~ /\/tests$/ { print $1 }'
+}
+
+# A seventh of the packages that touch time, processes or sockets, fifty times in a row with every core kept busy: all of them in a week. AGAIN names others.
+step_again() {
+  local package
+  busy_cores
+  for package in ${AGAIN:-$(waiting | awk -v day="$(date +%j)" 'NR % 7 == day % 7')}; do
+    echo "fifty times: $package"
+    go test -timeout 30m -count=50 -failfast "$package"
+  done
+}
+# waiting lists the packages whose tests touch time, processes or sockets.
+waiting() {
+  go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... |
+    awk '/ (time|net|net\/http|os\/exec|testing\/synctest)( |$)/ && $1 !~ /\/(tests|examples\/.*)$/ { print $1 }'
 }
 
 # Fences of PostgreSQL and MariaDB, and with the SDKs of object stores.
-step_databases() { .ci/databases/run "$tools"; }
+step_databases() {
+  unless_changed examples/fences fence .ci/databases
+  .ci/databases/run "$tools"
+}
 
 # Faults that the tests must notice, those of the clients in TypeScript and Python, too.
 step_mutants() { go run ./proof/mutants; }
+
+# Those in files that have changed, for two minutes; the tool says how many it did not come to.
+step_mutants_changed() {
+  [ -n "$since" ] || { skipped 'mutants_changed: there is no commit to compare with; .ci/nightly tries all faults'; exit 3; }
+  go run ./proof/mutants -changed "$since" -budget 2m
+}
+
+# A seventh of the lists, all of them in a week, and a hundred that the tool draws.
+step_mutants_night() {
+  go run ./proof/mutants -part "$(($(date +%s) / 86400 % 7 + 1))/7"
+  go run ./proof/mutants -random 100 -seed "$(date +%Y%m%d)" -budget 40m
+}
 
 # A little of each target.
 step_fuzz() {
@@ -278,7 +334,10 @@ step_bench() {
 step_peers() { go test -C tests/peers -count=1 -timeout 20m ./...; }
 
 # A release for Linux and this system, made twice; files for builds and containers.
-step_release() { go test -C release -count=1 -timeout 30m ./...; }
+step_release() {
+  unless_changed release Dockerfile cloudbuild.yaml .gcloudignore .dockerignore go.mod
+  go test -C release -count=1 -timeout 30m ./...
+}
 
 # A release for four systems.
 step_release_all() {
@@ -287,6 +346,7 @@ step_release_all() {
 
 # Terraform modules are planned, without an account.
 step_terraform() {
+  unless_changed infra functions/settings functions/aws functions/gcp
   go test -C infra/tests -count=1 -parallel 3 -timeout 20m -v ./... >"$tools/infra.log" 2>&1 || { cat "$tools/infra.log"; exit 1; }
   grep -E 'SKIPPED|mistakes are found|(applied|used|destroyed) after|^ok' "$tools/infra.log" || true
   grep -h SKIPPED "$tools/infra.log" | sed 's/^ *//' >>"$notes" || true # what was not checked for lack of a tool
@@ -298,22 +358,9 @@ step_terraform_apply() {
   step_terraform
 }
 
-# The race detector: what runs at once in one process. Random programs send one command after the other, so a few of each are enough; checks of
-# checks, and tests of processes that were built without the detector, say nothing about races. The step race_all leaves out none.
-not_raced='Test(Modes|Locks|LockSets|Analyses|Runs|Placements)$/^programs$|OfProcesses|AgreesWithTheOracle|EveryExpiry|HasTeeth|ClocksApart|Interpreted|SizeOf|EdgesOfValues|WaitPrograms|LeavesNothingOut'
-raced_suites() {
-  go test -race -count=1 -timeout 20m ./tests -run '^Test(Locks|Analyses|MachineIDs|Placements|Modes|Ambiguous|Chaos)' -skip "$not_raced" -rapid.checks=5
-}
+# The race detector, in the packages in which things happen at once; every test is in race_all.
 step_race() {
-  raced_suites
-  go test -race -count=1 -timeout 20m $(with_programs) -skip "$not_raced" -rapid.checks=5
-  go test -race -count=1 -timeout 20m $(go list ./... | grep -v '/tests$' | grep -vxF "$(with_programs)") -skip "$not_raced"
+  go test -race -short -timeout 15m ./cluster ./idempotency ./internal/... ./kazahana ./locks ./once ./repo/docstore ./repo/lock ./repo/rates ./repo/rule \
+    ./functions/httpapi ./functions/tasks ./adapters/sqlitestore
 }
-
-# The suites of ./tests under the race detector, while every core is busy.
-step_race_busy() {
-  busy_cores
-  raced_suites
-}
-
 step_race_all() { LEASEHOLD_TEST_SERVERS=1 go test -race -count=1 -timeout 60m ./...; }
