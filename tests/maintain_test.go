@@ -20,10 +20,9 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestPruneAtADistance: documents that ended are found by 500 and removed by a hundred, each in one round trip, so that
-// a million of them take two minutes 10 ms from the store. What was removed is said after each 500, and a run that was
-// interrupted there goes on with the next. The log is the table in docs/guides/operations.md.
-func TestPruneAtADistance(t *testing.T) {
+// TestPruneRoundTrips: documents that ended are found by 500 and removed by a hundred, each in one round trip. What
+// was removed is said after each 500, and a run that was interrupted there goes on with the next.
+func TestPruneRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := redistest.StandIn(t)
 	store, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.URL()})
@@ -80,13 +79,6 @@ func TestPruneAtADistance(t *testing.T) {
 	const batch = 1 + 5
 	if want := 3*batch + 1 + 3 + 1; trips != want { // 300 are left at the end, and nothing
 		t.Errorf("%d round trips for %d documents, want %d: %v", trips, n-500, want, server.Commands())
-	}
-	for _, delay := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond} {
-		took := time.Duration(1_000_000/500*batch) * delay
-		if took > 10*time.Minute {
-			t.Errorf("a million take %v", took)
-		}
-		t.Logf("| %v | %v |", delay, took)
 	}
 }
 
