@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -259,17 +260,19 @@ func TestServiceErrors(t *testing.T) {
 		{"ReplicatedWriteConflictException", "writes in another region", docstore.ErrUnavailable},
 	} {
 		t.Run(c.code, func(t *testing.T) {
-			s := open(t, meddler{Client: inMemory(), update: func(context.Context, *sdk.UpdateItemInput,
-				...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
-				return nil, &smithy.GenericAPIError{Code: c.code, Message: "no"}
-			}})
-			_, err := s.Write(t.Context(), docstore.Write{Key: k})
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "table leasehold") {
-				t.Errorf("error %v, want %q in it", err, c.want)
-			}
-			if errors.Is(err, docstore.ErrUnavailable) != (c.is != nil) {
-				t.Errorf("error %v; to be tried again: %v", err, c.is != nil)
-			}
+			synctest.Test(t, func(t *testing.T) { // what is tried again waits
+				s := open(t, meddler{Client: inMemory(), update: func(context.Context, *sdk.UpdateItemInput,
+					...func(*sdk.Options)) (*sdk.UpdateItemOutput, error) {
+					return nil, &smithy.GenericAPIError{Code: c.code, Message: "no"}
+				}})
+				_, err := s.Write(t.Context(), docstore.Write{Key: k})
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "table leasehold") {
+					t.Errorf("error %v, want %q in it", err, c.want)
+				}
+				if errors.Is(err, docstore.ErrUnavailable) != (c.is != nil) {
+					t.Errorf("error %v; to be tried again: %v", err, c.is != nil)
+				}
+			})
 		})
 	}
 }
