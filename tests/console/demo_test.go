@@ -261,7 +261,7 @@ func TestDemoScenes(t *testing.T) {
 	p, source := visit(t, d.url, look{}), axe(t)
 	p.shows(".scenes", "leasehold demo --check")
 	p.presses("Run the checks")
-	p.shows(".scenes .step", "acquire → 200")
+	p.shows(".scenes ol", "acquire → 200")
 	p.shows(".scenes", "11 of 11 promises held")
 	if got := says[string](p, `['h3', '.held', '.broken'].map((s) => document.querySelectorAll('.scenes ' + s).length).join()`); got !=
 		"4,11,0" {
