@@ -76,7 +76,7 @@ var noBound = map[string]string{
 	"projectlock.maxContent":   "of a file that a lock can have",
 	"conformance.maxRequest":   "of the player of scripts",
 	"console.MaxBytes":         "of the page's sources",
-	"playground.maxSkew":       "of the demonstration",
+	"demo.maxSkew":             "of the demonstration",
 	"awsdynamodb.maxIndexes":   "of the service",
 	"awsdynamodb.maxRead":      "of the service: more are read in several requests",
 	"awssqs.maxBatch":          "of the service",

@@ -130,14 +130,15 @@ var imports = map[string][]string{
 	"emulator/redistest": {"emulator/internal", "github.com/alicebob/miniredis"},
 	"emulator/sqstest":   {"emulator/internal"},
 
-	"examples/cronjob":   {"client", "contracts", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/payments":  {"adapters/sqlitestore", "functions/direct", "idempotency", "repo/runs"},
-	"examples/leader":    {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/worker":    {"client", "contracts", "fence", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/pool":      {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/ratelimit": {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/config":    {"client", "functions/httpapi", "locks", "repo/docstore"},
-	"examples/chat":      {"client", "cluster", "contracts", "functions/httpapi", "repo/docstore", "golang.org/x/net"},
+	"examples/internal":  {"functions/httpapi", "repo/docstore"},
+	"examples/cronjob":   {"client", "contracts", "examples/internal", "locks"},
+	"examples/payments":  {"adapters/sqlitestore", "examples/internal", "functions/direct", "idempotency", "repo/runs"},
+	"examples/leader":    {"client", "examples/internal", "locks"},
+	"examples/worker":    {"client", "contracts", "fence", "examples/internal", "locks"},
+	"examples/pool":      {"client", "examples/internal", "locks"},
+	"examples/ratelimit": {"client", "examples/internal", "locks"},
+	"examples/config":    {"client", "examples/internal", "locks"},
+	"examples/chat":      {"client", "cluster", "contracts", "examples/internal", "golang.org/x/net"},
 
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator",

@@ -12,7 +12,7 @@ import (
 
 type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Run a server: the HTTP API over the embedded store or another one."`
-	Demo      demoCmd      `cmd:"" help:"Show in ten seconds what Leasehold is for."`
+	Demo      demoCmd      `cmd:"" help:"Show what Leasehold is for, in a browser or in the terminal."`
 	Lock      lockCmd      `cmd:"" help:"Run a command under a lock; acquire, renew, release and list locks."`
 	Fence     fenceCmd     `cmd:"" help:"Check fencing tokens where a resource cannot."`
 	Analysis  analysisCmd  `cmd:"" help:"List analyses of a server, look at one, retry one that failed."`

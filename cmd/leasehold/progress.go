@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -39,7 +40,7 @@ func (f progressFlags) begin(ctx context.Context, s *streams) (p *progress, stop
 
 // counting is begin for a command that counts something else.
 func (f progressFlags) counting(ctx context.Context, s *streams, what string) (p *progress, stop func()) {
-	p = &progress{s: s, shown: f.Progress || isTerminal(s), begin: time.Now(), what: what}
+	p = &progress{s: s, shown: f.Progress || isTerminal(s.err), begin: time.Now(), what: what}
 	ctx, cancel := context.WithCancel(ctx)
 	var shows sync.WaitGroup
 	if p.shown {
@@ -51,9 +52,9 @@ func (f progressFlags) counting(ctx context.Context, s *streams, what string) (p
 	}
 }
 
-// isTerminal reports whether a person may be reading standard error.
-func isTerminal(s *streams) bool {
-	f, ok := s.err.(*os.File)
+// isTerminal reports whether a person may be reading an output.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
 	if !ok {
 		return false
 	}

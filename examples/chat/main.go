@@ -8,56 +8,32 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 )
 
 //go:embed page.html
 var page []byte
 
-// asMember is the variable by which a process learns that it hosts rooms: its name, the server, the secret of all
-// members, the time of their leases, and the member and incarnation that it replaces, if any.
-const asMember = "CHAT_MEMBER"
-
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8082", "address of the page")
 	ttl := flag.Duration("ttl", 3*time.Second, "lease of a process: so long after a kill its rooms are without one")
 	flag.Parse()
-	if err := run(*listen, *ttl); err != nil {
-		fmt.Fprintln(os.Stderr, "chat:", err)
-		os.Exit(1)
-	}
-}
-
-// run is the front, or a process that hosts rooms, until the program is interrupted.
-func run(listen string, ttl time.Duration) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if m := strings.Fields(os.Getenv(asMember)); len(m) >= 4 {
-		return host(m[0], m[1], m[2], m[3], m[4:]) // the front stops it
-	}
-	return front(ctx, listen, ttl)
+	start.Main(func(ctx context.Context) error { return front(ctx, *listen, *ttl) },
+		func(_ context.Context, a []string) error { return host(a[0], a[1], a[2], a[3], a[4:]) }) // the front stops it
 }
 
 // identity is the room of a request: /rooms/NAME.
@@ -66,21 +42,14 @@ func identity(r *http.Request) (cluster.Identity, bool) {
 	return cluster.Identity{Kind: "room", ID: name}, ok && name != ""
 }
 
-// serve serves on a listener in the background.
-func serve(l net.Listener, h http.Handler) *http.Server {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	go s.Serve(l) //nolint:errcheck // it ends with Close
-	return s
-}
-
 // front is the process with the page.
 func front(ctx context.Context, listen string, ttl time.Duration) error {
-	local, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	url, server, err := start.Server(ctx, start.AnyPort, start.API())
 	if err != nil {
 		return err
 	}
-	defer serve(local, httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)).Close() //nolint:errcheck // over
-	f := &fleet{server: "http://" + local.Addr().String(), secret: rand.Text() + rand.Text(), ttl: ttl,
+	defer server.Close() //nolint:errcheck // over
+	f := &fleet{server: url, secret: rand.Text() + rand.Text(), ttl: ttl,
 		all: map[string]*process{}}
 	defer f.end()
 	for range 2 {
@@ -114,12 +83,12 @@ func front(ctx context.Context, listen string, ttl time.Duration) error {
 			http.Error(w, err.Error(), http.StatusConflict)
 		}
 	})
-	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	at, public, err := start.Server(ctx, listen, http.NewCrossOriginProtection().Handler(mux))
 	if err != nil {
 		return err
 	}
-	defer serve(public, http.NewCrossOriginProtection().Handler(mux)).Close() //nolint:errcheck // over
-	fmt.Printf("Open http://%s in two windows. End it with Ctrl+C.\n", public.Addr())
+	defer public.Close() //nolint:errcheck // over
+	fmt.Printf("Open %s in two windows. End it with Ctrl+C.\n", at)
 	<-ctx.Done()
 	return nil
 }
@@ -137,42 +106,26 @@ type fleet struct {
 // process is one of them.
 type process struct {
 	name, incarnation string
-	cmd               *exec.Cmd
-	in                io.Closer
+	*start.Process
 }
 
 // start starts a process and waits until it hosts rooms, in the place of another one if that is not nil.
 func (f *fleet) start(ctx context.Context, replaces *process) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	f.mu.Lock()
 	f.last++
 	p := &process{name: "process-" + strconv.Itoa(f.last)}
 	f.mu.Unlock()
-	p.cmd = exec.CommandContext(ctx, self) //nolint:gosec // this program
-	p.cmd.Cancel = func() error { return nil }
-	is := strings.Join([]string{p.name, f.server, f.secret, f.ttl.String()}, " ")
+	is := []string{p.name, f.server, f.secret, f.ttl.String()}
 	if replaces != nil {
-		is += " " + replaces.name + " " + replaces.incarnation
+		is = append(is, replaces.name, replaces.incarnation)
 	}
-	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), asMember+"="+is), os.Stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
+	var err error
+	if p.Process, err = start.Start(context.WithoutCancel(ctx), is...); err != nil { // stop ends it
 		return err
 	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return err
+	if p.incarnation, err = p.First(); err != nil {
+		return fmt.Errorf("%s does not start: %w", p.name, err)
 	}
-	if err := p.cmd.Start(); err != nil {
-		return err
-	}
-	first, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("%s does not start: %w", p.name, errors.Join(err, p.cmd.Wait()))
-	}
-	p.incarnation = strings.TrimSpace(first)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all[p.name] = p
@@ -198,8 +151,8 @@ func (f *fleet) change(ctx context.Context, name, what string) error {
 		return err
 	}
 	if what == "kill" {
-		err := p.cmd.Process.Kill()
-		_ = p.cmd.Wait() // it says that the process was killed
+		err := p.Cmd.Process.Kill()
+		_ = p.Wait() // it says that the process was killed
 		started := f.start(ctx, nil)
 		return errors.Join(err, started)
 	}
@@ -209,8 +162,8 @@ func (f *fleet) change(ctx context.Context, name, what string) error {
 
 // stop ends a process: it hands its rooms over first.
 func (p *process) stop() error {
-	_ = p.in.Close()
-	return p.cmd.Wait()
+	_ = p.In.Close()
+	return p.Wait()
 }
 
 // end stops all.

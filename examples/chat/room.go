@@ -19,6 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 )
 
 // message is what someone writes in a room.
@@ -193,7 +194,7 @@ func host(name, server, secret, lease string, replaces []string) error {
 	if err != nil {
 		return err
 	}
-	s := serve(listener, h)
+	s := start.Serve(listener, h)
 	if err := errors.Join(r.member.Start(ctx), l.Start(ctx)); err != nil {
 		return err
 	}

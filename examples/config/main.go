@@ -14,41 +14,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 	"github.com/leasehold-dev/leasehold/locks"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
-
-// asProcess is the variable by which a process learns what it is: its name, the server and the folder of the
-// configuration.
-const asProcess = "CONFIG_PROCESS"
 
 // versions is how often the writer changes the configuration.
 const versions = 4
 
 func main() {
-	ctx := context.Background()
-	var err error
-	if p := strings.SplitN(os.Getenv(asProcess), " ", 3); len(p) == 3 {
-		err = process(ctx, p[0], p[1], config(p[2]))
-	} else {
-		err = show(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "config:", err)
-		os.Exit(1)
-	}
+	start.Main(show, func(ctx context.Context, args []string) error {
+		return process(ctx, args[0], args[1], config(args[2]))
+	})
 }
 
 // config is a folder with the files routes and keys, which must be of the same version.
@@ -136,34 +118,10 @@ func show(ctx context.Context) error {
 	if err := config(folder).write("0"); err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	url, server, err := start.Server(ctx, start.AnyPort, start.API())
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
-		ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
 	defer server.Close() //nolint:errcheck // the example is over
-
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx) // no one waits for one that has failed
-	defer cancel()
-	names := []string{"web-1", "web-2", "web-3", "editor"}
-	errs := make([]error, len(names))
-	var wait sync.WaitGroup
-	for i, name := range names {
-		p := exec.CommandContext(ctx, self) //nolint:gosec // this program
-		p.Env = append(os.Environ(), asProcess+"="+name+" http://"+listener.Addr().String()+" "+folder)
-		p.Stdout, p.Stderr = os.Stdout, os.Stderr
-		wait.Go(func() {
-			if errs[i] = p.Run(); errs[i] != nil {
-				cancel()
-			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+	return start.All(ctx, []string{"web-1", "web-2", "web-3", "editor"}, url, folder)
 }

@@ -11,37 +11,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 	"github.com/leasehold-dev/leasehold/locks"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// asMachine is the variable by which a process learns that it is the job on a machine: its name and the server.
-const asMachine = "CRONJOB_MACHINE"
-
 func main() {
-	ctx := context.Background()
-	var err error
-	if m := os.Getenv(asMachine); m != "" {
-		name, server, _ := strings.Cut(m, " ")
-		err = job(ctx, name, server)
-	} else {
-		err = show(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cronjob:", err)
-		os.Exit(1)
-	}
+	start.Main(show, func(ctx context.Context, args []string) error { return job(ctx, args[0], args[1]) })
 }
 
 // job is what cron starts.
@@ -70,28 +49,10 @@ func job(ctx context.Context, name, server string) error {
 
 // show starts the server and the machines.
 func show(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	url, server, err := start.Server(ctx, start.AnyPort, start.API())
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
-		ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
 	defer server.Close() //nolint:errcheck // the example is over
-
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	machines := []string{"alpha", "bravo", "charlie"}
-	errs := make([]error, len(machines))
-	var wait sync.WaitGroup
-	for i, name := range machines {
-		machine := exec.CommandContext(ctx, self) //nolint:gosec // this program
-		machine.Env = append(os.Environ(), asMachine+"="+name+" http://"+listener.Addr().String())
-		machine.Stdout, machine.Stderr = os.Stdout, os.Stderr
-		wait.Go(func() { errs[i] = machine.Run() })
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+	return start.All(ctx, []string{"alpha", "bravo", "charlie"}, url)
 }

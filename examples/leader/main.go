@@ -7,42 +7,23 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/locks/election"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// asCandidate is the variable by which a process learns that it campaigns: its name and the server.
-const asCandidate = "LEADER_CANDIDATE"
-
 func main() {
-	ctx := context.Background()
-	var err error
-	if c := os.Getenv(asCandidate); c != "" {
-		name, server, _ := strings.Cut(c, " ")
-		err = candidate(ctx, name, server)
-	} else {
-		err = show(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "leader:", err)
-		os.Exit(1)
-	}
+	start.Main(show, func(ctx context.Context, args []string) error { return candidate(ctx, args[0], args[1]) })
 }
 
 // candidate is one process: it campaigns until its standard input ends, and prints when it leads.
@@ -78,17 +59,14 @@ type elected struct {
 
 // show starts the server and the candidates, and kills the leader twice.
 func show(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	url, server, err := start.Server(ctx, start.AnyPort, start.API())
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
-		ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
 	defer server.Close() //nolint:errcheck // the example is over
 
 	leaders := make(chan elected)
-	candidates := map[string]*exec.Cmd{}
+	candidates := map[string]*start.Process{}
 	defer func() {
 		for _, c := range candidates {
 			_ = c.Process.Kill()
@@ -96,15 +74,20 @@ func show(ctx context.Context) error {
 		}
 	}()
 	for _, name := range []string{"alpha", "bravo", "charlie"} {
-		if candidates[name], err = start(ctx, name, listener.Addr().String(), leaders); err != nil {
+		c, err := start.Start(ctx, name, url)
+		if err != nil {
 			return err
 		}
+		candidates[name] = c
+		go listen(c, leaders)
 	}
 	last := int64(0)
 	for kills := 0; ; kills++ {
 		var leader elected
 		select {
 		case leader = <-leaders:
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-time.After(5 * time.Minute):
 			return errors.New("no one was elected in five minutes")
 		}
@@ -123,31 +106,12 @@ func show(ctx context.Context) error {
 	}
 }
 
-// start starts a candidate.
-func start(ctx context.Context, name, server string, leaders chan<- elected) (*exec.Cmd, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := exec.CommandContext(ctx, self) //nolint:gosec // this program
-	c.Env, c.Stderr = append(os.Environ(), asCandidate+"="+name+" http://"+server), os.Stderr
-	if _, err = c.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			name, number, _ := strings.Cut(lines.Text(), " ")
-			if token, err := strconv.ParseInt(number, 10, 64); err == nil {
-				leaders <- elected{name, token}
-			}
+// listen tells who leads, as a candidate prints it.
+func listen(c *start.Process, leaders chan<- elected) {
+	for c.Out.Scan() {
+		name, number, _ := strings.Cut(c.Out.Text(), " ")
+		if token, err := strconv.ParseInt(number, 10, 64); err == nil {
+			leaders <- elected{name, token}
 		}
-	}()
-	return c, nil
+	}
 }

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 )
 
 // shops is how many processes the shop has.
@@ -43,7 +41,7 @@ func openFront(ctx context.Context, dir, bank string) (*front, error) {
 		http.Error(w, "the process was killed", http.StatusBadGateway)
 	}
 	for i := range f.addresses {
-		process, err := start(ctx, dir, bank, &f.addresses[i])
+		process, err := begin(ctx, dir, bank, &f.addresses[i])
 		if err != nil {
 			f.close()
 			return nil, err
@@ -55,7 +53,7 @@ func openFront(ctx context.Context, dir, bank string) (*front, error) {
 					return
 				}
 				f.killed.Add(1)
-				if process, err = start(ctx, dir, bank, &f.addresses[i]); err != nil {
+				if process, err = begin(ctx, dir, bank, &f.addresses[i]); err != nil {
 					if ctx.Err() == nil {
 						fmt.Fprintln(os.Stderr, "payments: a process of the shop does not start again:", err)
 					}
@@ -83,30 +81,16 @@ func (f *front) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	}
 }
 
-// start starts a process of the shop, and notes where it listens.
-func start(ctx context.Context, dir, bank string, address *atomic.Pointer[string]) (*exec.Cmd, error) {
-	self, err := os.Executable()
+// begin starts a process of the shop, and notes where it listens. It ends when this process does.
+func begin(ctx context.Context, dir, bank string, address *atomic.Pointer[string]) (*start.Process, error) {
+	process, err := start.Start(ctx, dir, bank)
 	if err != nil {
 		return nil, err
 	}
-	process := exec.CommandContext(ctx, self) //nolint:gosec // this program
-	process.Env = append(os.Environ(), asShop+"="+dir+"\n"+bank)
-	process.Stderr = os.Stderr
-	if _, err := process.StdinPipe(); err != nil { // it ends when this process does
-		return nil, err
-	}
-	out, err := process.StdoutPipe()
+	said, err := process.First()
 	if err != nil {
 		return nil, err
 	}
-	if err := process.Start(); err != nil {
-		return nil, err
-	}
-	said, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("it ended before it listened: %w", err), process.Wait())
-	}
-	said = strings.TrimSpace(said)
 	address.Store(&said)
 	return process, nil
 }

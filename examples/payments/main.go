@@ -21,10 +21,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 )
 
 const help = `Payments that are made once, while processes are killed.
@@ -57,10 +57,11 @@ not at all, or if any was made twice. With --to erin it finds some.
 var page []byte
 
 func main() {
-	// The same program is the shop: one process of several, started by front.go.
-	if config := os.Getenv(asShop); config != "" {
-		exit(serveShop(context.Background(), config))
-	}
+	start.Main(show, func(ctx context.Context, args []string) error { return serveShop(ctx, args[0], args[1]) })
+}
+
+// show opens everything, and does with it what the flags say.
+func show(ctx context.Context) error {
 	walks := flag.Bool("walk", false, "show one case after the other")
 	storms := flag.Bool("storm", false, "send many payments, kill processes, and count the ledger")
 	keys := flag.Int("keys", 24, "with --storm: how many payments")
@@ -74,10 +75,8 @@ func main() {
 	}
 	flag.Parse()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	if *walks || *storms {
-		*listen = "127.0.0.1:0"
+		*listen = start.AnyPort
 	}
 	w, err := open(ctx, *listen)
 	if err == nil {
@@ -92,16 +91,7 @@ func main() {
 		}
 		err = errors.Join(err, w.close())
 	}
-	exit(err)
-}
-
-// exit ends the process.
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "payments:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	return err
 }
 
 // world is all that runs: the bank, the shop's processes, and a server in front of them.

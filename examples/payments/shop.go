@@ -103,12 +103,8 @@ func handler(ctx context.Context, dir, bank string) (http.Handler, error) {
 // killHeader of a request is the step at which the process that carries it out kills itself.
 const killHeader = "X-Kill"
 
-// asShop is the variable by which a process learns that it is the shop: its directory and the URL of the bank.
-const asShop = "PAYMENTS_SHOP"
-
 // serveShop serves until its standard input ends: when the process that started it does.
-func serveShop(ctx context.Context, config string) error {
-	dir, bank, _ := strings.Cut(config, "\n")
+func serveShop(ctx context.Context, dir, bank string) error {
 	h, err := handler(ctx, dir, bank)
 	if err != nil {
 		return err

@@ -13,36 +13,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 	"github.com/leasehold-dev/leasehold/locks"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// asJob is the variable by which a process learns that it is a job: its name and the server.
-const asJob = "POOL_JOB"
-
 func main() {
-	ctx := context.Background()
-	var err error
-	if j := os.Getenv(asJob); j != "" {
-		name, server, _ := strings.Cut(j, " ")
-		err = job(ctx, name, server)
-	} else {
-		err = show(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "pool:", err)
-		os.Exit(1)
-	}
+	start.Main(show, func(ctx context.Context, args []string) error { return job(ctx, args[0], args[1]) })
 }
 
 // job uses a connection twice.
@@ -69,28 +48,10 @@ func job(ctx context.Context, name, server string) error {
 
 // show starts the server and the jobs.
 func show(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	url, server, err := start.Server(ctx, start.AnyPort, start.API())
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil),
-		ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
 	defer server.Close() //nolint:errcheck // the example is over
-
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	jobs := []string{"alpha", "bravo", "charlie", "delta", "echo", "foxtrot"}
-	errs := make([]error, len(jobs))
-	var wait sync.WaitGroup
-	for i, name := range jobs {
-		process := exec.CommandContext(ctx, self) //nolint:gosec // this program
-		process.Env = append(os.Environ(), asJob+"="+name+" http://"+listener.Addr().String())
-		process.Stdout, process.Stderr = os.Stdout, os.Stderr
-		wait.Go(func() { errs[i] = process.Run() })
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+	return start.All(ctx, []string{"alpha", "bravo", "charlie", "delta", "echo", "foxtrot"}, url)
 }

@@ -13,40 +13,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 	"github.com/leasehold-dev/leasehold/locks"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// asCaller is the variable by which a process learns that it calls the API: its name and the address of the server,
-// which is that of the API, too.
-const asCaller = "RATELIMIT_CALLER"
-
 func main() {
-	ctx := context.Background()
-	var err error
-	if c := os.Getenv(asCaller); c != "" {
-		name, server, _ := strings.Cut(c, " ")
-		err = caller(ctx, name, server)
-	} else {
-		err = show(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "ratelimit:", err)
-		os.Exit(1)
-	}
+	start.Main(show, func(ctx context.Context, args []string) error { return caller(ctx, args[0], args[1]) })
 }
 
-// caller calls the API four times, each time with a grant.
+// caller calls the API four times, each time with a grant. The API is on the server, too.
 func caller(ctx context.Context, name, server string) error {
 	taker, err := client.NewLocks(server, "default", &client.LocksOptions{Locks: locks.Options{Owner: name}})
 	if err != nil {
@@ -83,33 +62,16 @@ func call(ctx context.Context, url string) error {
 
 // show starts the server with the API, and the callers.
 func show(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
 	begin := time.Now()
 	paths := http.NewServeMux()
-	paths.Handle("/", httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
+	paths.Handle("/", start.API())
 	paths.HandleFunc("POST /send", func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Printf("%d ms: %s calls\n", time.Since(begin).Milliseconds(), r.FormValue("from"))
 	})
-	server := &http.Server{Handler: paths, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
-	defer server.Close() //nolint:errcheck // the example is over
-
-	self, err := os.Executable()
+	url, server, err := start.Server(ctx, start.AnyPort, paths)
 	if err != nil {
 		return err
 	}
-	callers := []string{"alpha", "bravo", "charlie"}
-	errs := make([]error, len(callers))
-	var wait sync.WaitGroup
-	for i, name := range callers {
-		process := exec.CommandContext(ctx, self) //nolint:gosec // this program
-		process.Env = append(os.Environ(), asCaller+"="+name+" http://"+listener.Addr().String())
-		process.Stderr = os.Stderr
-		wait.Go(func() { errs[i] = process.Run() })
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+	defer server.Close() //nolint:errcheck // the example is over
+	return start.All(ctx, []string{"alpha", "bravo", "charlie"}, url)
 }

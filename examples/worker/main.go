@@ -12,42 +12,23 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/examples/internal/start"
 	"github.com/leasehold-dev/leasehold/fence"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/locks"
-	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// asWorker is the variable by which a process learns that it is a worker: its name and the server.
-const asWorker = "WORKER_NAME"
-
 func main() {
-	ctx := context.Background()
-	var err error
-	if w := os.Getenv(asWorker); w != "" {
-		name, server, _ := strings.Cut(w, " ")
-		err = work(ctx, name, server)
-	} else {
-		err = show(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
-	}
+	start.Main(show, func(ctx context.Context, args []string) error { return work(ctx, args[0], args[1]) })
 }
 
 // work is one worker: it books again and again while it holds the lock.
@@ -113,22 +94,20 @@ func book(ctx context.Context, server string) error {
 
 // show starts the server, the ledger and two workers.
 func show(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
 	entry := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux := http.NewServeMux()
 	mux.Handle("/ledger", fence.NewHandler(entry, fence.NewMemory(nil), func(*http.Request) string { return "ledger" },
 		nil))
-	mux.Handle("/", httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
+	mux.Handle("/", start.API())
+	url, server, err := start.Server(ctx, start.AnyPort, mux)
+	if err != nil {
+		return err
+	}
 	defer server.Close() //nolint:errcheck // the example is over
 
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	first, said, err := start(ctx, "alpha", listener.Addr().String())
+	first, said, err := begin(ctx, "alpha", url)
 	if err != nil {
 		return err
 	}
@@ -139,7 +118,7 @@ func show(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("alpha is stopped; its lease ends")
-	second, then, err := start(ctx, "bravo", listener.Addr().String())
+	second, then, err := begin(ctx, "bravo", url)
 	if err != nil {
 		return err
 	}
@@ -178,27 +157,18 @@ func until(ctx context.Context, said <-chan string, that string) error {
 	}
 }
 
-// start starts a worker. What it says is received until it ends.
-func start(ctx context.Context, name, server string) (*exec.Cmd, <-chan string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
-	c := exec.CommandContext(ctx, self) //nolint:gosec // this program
-	c.Env, c.Stderr = append(os.Environ(), asWorker+"="+name+" http://"+server), os.Stderr
-	out, err := c.StdoutPipe()
+// begin starts a worker. What it says is received until it ends.
+func begin(ctx context.Context, name, server string) (*start.Process, <-chan string, error) {
+	p, err := start.Start(ctx, name, server)
 	if err != nil {
 		return nil, nil, err
 	}
 	said := make(chan string, 1000)
-	if err := c.Start(); err != nil {
-		return nil, nil, err
-	}
 	go func() {
 		defer close(said)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			said <- lines.Text()
+		for p.Out.Scan() {
+			said <- p.Out.Text()
 		}
 	}()
-	return c, said, nil
+	return p, said, nil
 }

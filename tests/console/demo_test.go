@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// playground is "leasehold demo --web", a process with three worker processes.
+// playground is "leasehold demo --no-browser", a process with three worker processes.
 type playground struct {
 	t     *testing.T
 	url   string // of the page
@@ -60,7 +60,7 @@ func play(t *testing.T) *playground {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &playground{t: t, cmd: exec.Command(path, "demo", "--web", "--no-browser"), ended: make(chan error, 1)}
+	d := &playground{t: t, cmd: exec.Command(path, "demo", "--no-browser"), ended: make(chan error, 1)}
 	d.cmd.Stderr = os.Stderr
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
@@ -188,7 +188,7 @@ func TestDemo(t *testing.T) {
 	turns := d.state().Turns
 	d.until("turns", func(s played) bool { return s.Turns > turns+3 })
 	p.until(`Number(document.querySelector('#fenced strong').innerText) > 30`, "their balance")
-	if kept := says[bool](p, `window.kept.length === 15 && window.kept.every((e) => e.isConnected)`); !kept {
+	if kept := says[bool](p, `window.kept.length === 16 && window.kept.every((e) => e.isConnected)`); !kept {
 		t.Error("the buttons are made anew with each turn, so that they lose the focus")
 	}
 	p.freezes(d, 0)
@@ -250,6 +250,31 @@ func TestDemoButtons(t *testing.T) {
 	if s = d.state(); s.Fenced.Balance != s.Fenced.Should {
 		t.Errorf("%+v", s)
 	}
+	p.clean()
+	p.asksOnly(d.url)
+}
+
+// TestDemoScenes: the scenes of the terminal are played on the page, step by step, and each says what it checked.
+func TestDemoScenes(t *testing.T) {
+	t.Parallel()
+	d := play(t)
+	p, source := visit(t, d.url, look{}), axe(t)
+	p.shows(".scenes", "leasehold demo --check")
+	p.presses("Run the checks")
+	p.shows(".scenes ol", "acquire → 200")
+	p.shows(".scenes", "11 of 11 promises held")
+	if got := says[string](p, `['h3', '.held', '.broken'].map((s) => document.querySelectorAll('.scenes ' + s).length).join()`); got !=
+		"4,11,0" {
+		t.Errorf("scenes, checks that held, and others: %s, want 4,11,0", got)
+	}
+	p.accessible(source, "after the checks")
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 320, Height: 700,
+		DeviceScaleFactor: 1, Mobile: true})
+	if wide := p.wide(); wide > 0 {
+		t.Errorf("%d pixels wider than 320", wide)
+	}
+	p.presses("Run the checks")
+	p.shows(".scenes", "The scenes are being played")
 	p.clean()
 	p.asksOnly(d.url)
 }

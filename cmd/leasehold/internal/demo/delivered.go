@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/once"
@@ -20,12 +19,12 @@ const (
 	delivered  = "invoice-42"
 	deliveries = 5
 	workTime   = 600 * time.Millisecond
-	backoff    = 400 * time.Millisecond // of the queue, after any response but 2xx
+	redelivery = 400 * time.Millisecond // of the queue, after any response but 2xx
 )
 
 // office is the work behind the gate: a server of its own, as a user's worker is. It counts for itself who runs.
 type office struct {
-	d    *demo
+	d    *play
 	runs gauge
 }
 
@@ -34,16 +33,14 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	run := o.runs.enter()
 	defer o.runs.leave()
 	o.d.sayf("work", "run %d begins, with token %s", run, r.Header.Get(tasks.FenceHeader))
-	stage.Pause(r.Context(), workTime)
+	pause(r.Context(), workTime)
 	o.d.sayf("work", "done")
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write([]byte(`{"result":"sent to the customer"}`)) // a client that is gone needs no response
 }
 
 // deliver plays a queue that delivers one task five times at once, and again each delivery that was not acknowledged.
-func (d *demo) deliver(ctx context.Context) error {
-	d.open("2. A task is delivered five times",
-		"POST /internal/tasks/analysis, five times at once; the work is a URL that takes its time")
+func (d *play) deliver(ctx context.Context) error {
 	if _, err := d.analyses.Create(ctx, analysis.Create{ID: delivered}); err != nil {
 		return err
 	}
@@ -77,7 +74,7 @@ func (d *demo) deliver(ctx context.Context) error {
 					return
 				}
 				d.sayf(who, "→ %s: the queue will deliver it again", code)
-				stage.Pause(ctx, backoff)
+				pause(ctx, redelivery)
 			}
 		})
 	}
@@ -100,7 +97,7 @@ func (d *demo) deliver(ctx context.Context) error {
 }
 
 // push delivers the task once, as Cloud Tasks does. The code is empty if the response acknowledges it.
-func (d *demo) push(ctx context.Context, delivery, try int) (contracts.TaskOutcome, contracts.Code, error) {
+func (d *play) push(ctx context.Context, delivery, try int) (contracts.TaskOutcome, contracts.Code, error) {
 	header := http.Header{}
 	header.Set("X-CloudTasks-QueueName", "demo")
 	header.Set("X-CloudTasks-TaskName", fmt.Sprint("task-", delivery))

@@ -11,26 +11,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// lying returns a show in front of a server that responds what it likes.
-func lying(t *testing.T, h http.HandlerFunc) (*demo, *bytes.Buffer) {
+// lying returns a play in front of a server that responds what it likes.
+func lying(t *testing.T, h http.HandlerFunc) (*play, *bytes.Buffer) {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	out := &bytes.Buffer{}
-	d := &demo{
-		terminal: &terminal{begin: time.Now(), out: out}, url: s.URL, analyses: analysis.New(docstore.NewMemory(nil), nil),
-		rooms: placement.New(docstore.NewMemory(nil), nil),
-	}
-	d.office = &office{d: d}
+	d := newPlay(&record{begin: time.Now(), out: out}, docstore.NewMemory(nil))
+	d.url = s.URL
 	return d, out
 }
 
-func (d *demo) broken() (what []string) {
+func (d *play) broken() (what []string) {
 	for _, c := range d.checks {
 		if !c.Held {
 			what = append(what, c.What)
@@ -72,13 +67,13 @@ func TestLocksForEveryCaller(t *testing.T) {
 	want :=
 		"never two holders at once, each grant has a larger token than all before it, the stale token of a holder that was paused is rejected"
 	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
-		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
+		t.Errorf("it noticed %q, want %q\n%s", got, want, out)
 	}
 }
 
 // TestTasksThatRunEachTime: a gate that lets every delivery through.
 func TestTasksThatRunEachTime(t *testing.T) {
-	var d *demo
+	var d *play
 	var deliveries atomic.Int64
 	d, out := lying(t, func(w http.ResponseWriter, r *http.Request) {
 		deliveries.Add(1)
@@ -91,11 +86,11 @@ func TestTasksThatRunEachTime(t *testing.T) {
 	}
 	want := "a task that is delivered five times runs once, and every delivery learns that it is done"
 	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
-		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
+		t.Errorf("it noticed %q, want %q\n%s", got, want, out)
 	}
 }
 
-// TestSummary: a show without checks has shown nothing, and one broken promise is one too many.
+// TestSummary: a record without checks has shown nothing, and one broken promise is one too many.
 func TestSummary(t *testing.T) {
 	for _, c := range []struct {
 		held []bool
@@ -107,7 +102,7 @@ func TestSummary(t *testing.T) {
 		{[]bool{true, false}, false, "1 of 2 promises held"},
 	} {
 		out := &bytes.Buffer{}
-		s := &terminal{begin: time.Now(), out: out}
+		s := &record{begin: time.Now(), out: out}
 		for _, held := range c.held {
 			s.check(held, "x", "y")
 		}
@@ -144,6 +139,6 @@ func TestRoomsForEveryCaller(t *testing.T) {
 		"a room that five callers ask for is active once, after its member died another one serves it, not before the lease has run out, " +
 			"what the dead member still writes is refused, and its state is kept"
 	if got := strings.Join(d.broken(), ", "); got != want || d.summary() {
-		t.Errorf("the show noticed %q, want %q\n%s", got, want, out)
+		t.Errorf("it noticed %q, want %q\n%s", got, want, out)
 	}
 }

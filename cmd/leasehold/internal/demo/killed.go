@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -24,8 +23,8 @@ const (
 	stepTime  = 250 * time.Millisecond
 )
 
-// event is what a worker process says of itself, one JSON object a line.
-type event struct {
+// message is what a worker process says of itself, one JSON object a line.
+type message struct {
 	Event      string    `json:"event"` // began, step, busy, lost, ended
 	Token      int64     `json:"token,omitempty"`
 	Owner      string    `json:"owner,omitempty"`
@@ -35,25 +34,25 @@ type event struct {
 	Status     string    `json:"status,omitempty"`
 }
 
-// Work is a worker process: it runs one analysis under the gate of a server, waiting as long as another worker does,
-// and tells out what happens. When half of its work is done it waits until in ends, so that the show can kill it there,
-// however slow the machine is.
-func Work(ctx context.Context, server, id, owner string, in io.Reader, out io.Writer) error {
+// analyse is a worker process of a scene: it runs one analysis under the gate of a server, waiting as long as another
+// worker does, and tells out what happens. When half of its work is done it waits until in ends, so that the scene can
+// kill it there, however slow the machine is.
+func analyse(ctx context.Context, server, id, owner string, in io.Reader, out io.Writer) error {
 	c, err := client.New(server, nil)
 	if err != nil {
 		return err
 	}
 	gate := c.Analyses()
 	tell := json.NewEncoder(out)
-	goOn := stage.Input(in, nil)
+	goOn := input(in, nil)
 	for {
 		o, err := once.Run(ctx, gate, id, func(ctx context.Context, l once.Lock) (string, error) {
-			if err := tell.Encode(event{Event: "began", Token: l.Token, Owner: l.Owner, Ends: l.ExpiresAt}); err != nil {
+			if err := tell.Encode(message{Event: "began", Token: l.Token, Owner: l.Owner, Ends: l.ExpiresAt}); err != nil {
 				return "", err
 			}
 			for i := range steps {
-				stage.Pause(ctx, stepTime)
-				if err := errors.Join(ctx.Err(), tell.Encode(event{Event: "step", Step: i + 1, Token: l.Token})); err != nil {
+				pause(ctx, stepTime)
+				if err := errors.Join(ctx.Err(), tell.Encode(message{Event: "step", Step: i + 1, Token: l.Token})); err != nil {
 					return "", err
 				}
 				if i+1 == half {
@@ -68,60 +67,58 @@ func Work(ctx context.Context, server, id, owner string, in io.Reader, out io.Wr
 		if err != nil {
 			return err
 		}
-		said := event{Event: "ended", Status: string(o.Status), Token: o.Token}
+		said := message{Event: "ended", Status: string(o.Status), Token: o.Token}
 		switch o.Status {
 		case once.Locked:
-			said = event{Event: "busy", RetryAfter: o.RetryAfter.Round(time.Millisecond).String()}
+			said = message{Event: "busy", RetryAfter: o.RetryAfter.Round(time.Millisecond).String()}
 		case once.Lost: // this machine is too busy to renew the lock in time
-			said = event{Event: "lost"}
+			said = message{Event: "lost"}
 		default:
 		}
 		if err := tell.Encode(said); err != nil || said.Event == "ended" {
 			return err
 		}
-		stage.Pause(ctx, o.RetryAfter+time.Millisecond)
+		pause(ctx, o.RetryAfter+time.Millisecond)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// worker is a worker process as the show sees it.
-type worker struct {
-	*stage.Worker
+// runner is such a worker process as the scene sees it.
+type runner struct {
+	*child
 
-	events chan event // closed when the process has ended
+	events chan message // closed when the process has ended
 }
 
 // hire starts a worker process, which waits at half of its work until its input ends. It ends with ctx at the latest.
-func (d *demo) hire(ctx context.Context, owner string) (w *worker, err error) {
-	w = &worker{events: make(chan event)}
+func (d *play) hire(ctx context.Context, owner string) (w *runner, err error) {
+	w = &runner{events: make(chan message)}
 	told := func(line []byte) {
-		var e event
+		var e message
 		if json.Unmarshal(line, &e) != nil {
-			return // not an event: the parent has nothing to learn from it
+			return // not a message: the parent has nothing to learn from it
 		}
 		select {
 		case w.events <- e:
 		case <-ctx.Done():
 		}
 	}
-	w.Worker, err = stage.Start(d.executable, owner, d.url, []string{"--worker-analysis", killed}, told,
+	w.child, err = startChild(d.executable, owner, d.url, []string{"--worker-analysis", killed}, told,
 		func() { close(w.events) })
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(ctx, w.Kill)
+	context.AfterFunc(ctx, w.kill)
 	return w, nil
 }
 
 // kill kills a worker with SIGKILL in the middle of its work. Another takes over when the lock has run out, and what
 // the dead one might still send is refused.
-func (d *demo) kill(ctx context.Context) error {
-	d.open("3. A worker is killed, and its run is taken over",
-		fmt.Sprintf("analysis %s, a lock of %v with heartbeats; the workers are processes of their own", killed, workerTTL))
+func (d *play) kill(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // no worker outlives the act
+	defer cancel() // no worker outlives the scene
 	if _, err := d.analyses.Create(ctx, analysis.Create{ID: killed}); err != nil {
 		return err
 	}
@@ -129,7 +126,7 @@ func (d *demo) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var dead event
+	var dead message
 	for e := range first.events {
 		d.report("worker-a", e)
 		if e.Event == "began" {
@@ -142,8 +139,8 @@ func (d *demo) kill(ctx context.Context) error {
 	if dead.Token == 0 {
 		return errors.New("worker-a ended before it began")
 	}
-	first.Kill()
-	d.sayf("show", "kill -9 %d: worker-a is dead, half of its work is done, and it holds the lock", first.PID)
+	first.kill()
+	d.sayf("demo", "kill -9 %d: worker-a is dead, half of its work is done, and it holds the lock", first.pid)
 	for range first.events { // until the process is gone
 	}
 	left, _, err := d.analyses.Get(ctx, killed)
@@ -156,11 +153,11 @@ func (d *demo) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	second.EndInput() // it does all of its work
+	second.endInput() // it does all of its work
 	var (
-		heir    event
-		began   time.Time
-		outcome string
+		heir  message
+		began time.Time
+		ended string
 	)
 	for e := range second.events {
 		d.report("worker-b", e)
@@ -168,7 +165,7 @@ func (d *demo) kill(ctx context.Context) error {
 		case "began":
 			heir, began = e, time.Now()
 		case "ended":
-			outcome = e.Status
+			ended = e.Status
 		default: // steps, and waiting
 		}
 	}
@@ -183,7 +180,7 @@ func (d *demo) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.check(outcome == string(once.Ready) && heir.Token > dead.Token && after.Status == analysis.Ready &&
+	d.check(ended == string(once.Ready) && heir.Token > dead.Token && after.Status == analysis.Ready &&
 		after.Result == "made by worker-b",
 		"a dead worker's run is taken over", "worker-b ran it with token %d after token %d: %s, %q", heir.Token, dead.Token,
 		after.Status, after.Result)
@@ -197,7 +194,7 @@ func (d *demo) kill(ctx context.Context) error {
 
 const clock = "15:04:05.000"
 
-func (d *demo) report(who string, e event) {
+func (d *play) report(who string, e message) {
 	switch e.Event {
 	case "began":
 		d.sayf(who, "lock → token %d; the work begins", e.Token)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -18,9 +17,7 @@ const rounds = 3
 
 // contend lets two workers want one lock again and again. The check is a counter of those inside, which knows nothing
 // of the server's responses.
-func (d *demo) contend(ctx context.Context) error {
-	d.open("1. Two workers want one lock",
-		"POST /v1/tenants/demo/locks/report/acquire, from both at once, three times each")
+func (d *play) contend(ctx context.Context) error {
 	c, err := client.New(d.url, nil)
 	if err != nil {
 		return err
@@ -41,7 +38,7 @@ func (d *demo) contend(ctx context.Context) error {
 			mu.Lock()
 			tokens = append(tokens, l.FencingToken)
 			mu.Unlock()
-			stage.Pause(ctx, 150*time.Millisecond) // the work
+			pause(ctx, 150*time.Millisecond) // the work
 			holders.leave()
 			if _, err := locks.Release(ctx, tenant, "report", contracts.ReleaseRequest{
 				OwnerID: who, FencingToken: l.FencingToken}); err != nil {
@@ -63,7 +60,7 @@ func (d *demo) contend(ctx context.Context) error {
 
 // pausedHolder lets a holder sleep beyond its lease: another worker gets the lock, and the sleeper is rejected wherever
 // it comes with its old token.
-func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
+func (d *play) pausedHolder(ctx context.Context, locks *client.Locks) error {
 	const key = "orders"
 	ann, err := d.take(ctx, locks, key, "ann", 1)
 	if err != nil {
@@ -98,7 +95,7 @@ func (d *demo) pausedHolder(ctx context.Context, locks *client.Locks) error {
 }
 
 // take acquires a lock, coming again when the server says so.
-func (d *demo) take(ctx context.Context, locks *client.Locks, key, who string, ttl int64) (client.Lease, error) {
+func (d *play) take(ctx context.Context, locks *client.Locks, key, who string, ttl int64) (client.Lease, error) {
 	for {
 		l, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: who, TTLSeconds: ttl})
 		if err == nil {
@@ -111,12 +108,12 @@ func (d *demo) take(ctx context.Context, locks *client.Locks, key, who string, t
 		}
 		d.sayf(who, "acquire → 409 LOCK_HELD by %s", held.Owner)
 		// The holder may release before its lease ends: look in now and then.
-		stage.Pause(ctx, min(200*time.Millisecond, held.RetryAfter+time.Millisecond))
+		pause(ctx, min(200*time.Millisecond, held.RetryAfter+time.Millisecond))
 	}
 }
 
 // fence sends a token to the fence before the orders, as what lies behind a lock does. The code is empty if it passed.
-func (d *demo) fence(ctx context.Context, who string, token int64) (contracts.Code, error) {
+func (d *play) fence(ctx context.Context, who string, token int64) (contracts.Code, error) {
 	body := fmt.Sprintf(`{"fencing_token":%d}`, token)
 	status, p, err := d.post(ctx, "/v1/tenants/"+tenant+"/fences/orders-db/check", body, nil)
 	if err != nil {

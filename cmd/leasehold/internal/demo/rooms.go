@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
@@ -44,7 +43,7 @@ func (m *member) end() time.Time {
 }
 
 // join makes a member of the cluster.
-func (d *demo) join(ctx context.Context, chat *client.Placements, name string,
+func (d *play) join(ctx context.Context, chat *client.Placements, name string,
 	ttl time.Duration) (contracts.MemberState, error) {
 	s, err := chat.Join(ctx, name, contracts.MemberJoinRequest{Kinds: []string{roomKind},
 		TTLSeconds: int64(ttl / time.Second)})
@@ -55,7 +54,7 @@ func (d *demo) join(ctx context.Context, chat *client.Placements, name string,
 }
 
 // live makes a member and keeps it alive until it dies.
-func (d *demo) live(ctx context.Context, chat *client.Placements, name string) (*member, error) {
+func (d *play) live(ctx context.Context, chat *client.Placements, name string) (*member, error) {
 	s, err := d.join(ctx, chat, name, memberTTL)
 	if err != nil {
 		return nil, err
@@ -66,7 +65,7 @@ func (d *demo) live(ctx context.Context, chat *client.Placements, name string) (
 	number := s.Incarnation
 	go func() {
 		for seq := int64(1); ctx.Err() == nil; seq++ {
-			stage.Pause(ctx, memberTTL/4)
+			pause(ctx, memberTTL/4)
 			s, err := chat.Heartbeat(ctx, name, contracts.MemberHeartbeatRequest{Incarnation: number, Seq: seq,
 				TTLSeconds: int64(memberTTL / time.Second)})
 			if err == nil {
@@ -79,11 +78,9 @@ func (d *demo) live(ctx context.Context, chat *client.Placements, name string) (
 
 // place lets five callers ask for one chat room, kills the member that serves it, and lets another one take over. It
 // counts how many members serve the room at a time.
-func (d *demo) place(ctx context.Context) error {
-	d.open("4. A room lives on one member at a time",
-		"POST /v1/tenants/demo/clusters/chat/…: five callers claim it at once; then its member dies, and another takes over")
+func (d *play) place(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // no heartbeats outlive the act
+	defer cancel() // no heartbeats outlive the scene
 	c, err := client.New(d.url, nil)
 	if err != nil {
 		return err
@@ -132,7 +129,7 @@ func (d *demo) place(ctx context.Context) error {
 
 // failOver kills the member that serves the chat room, and lets another one take over. The lease of that one is long
 // enough to do without heartbeats.
-func (d *demo) failOver(
+func (d *play) failOver(
 	ctx context.Context, chat *client.Placements, dead *member, serving *gauge, activate func(contracts.Activation) error,
 ) error {
 	first, err := chat.Activation(ctx, roomKind, lobby)
@@ -146,14 +143,14 @@ func (d *demo) failOver(
 	}
 	dead.die()
 	serving.leave()
-	d.sayf("show", "%s is killed and releases nothing; the state that it stored for the room is “3 players”", dead.name)
+	d.sayf("demo", "%s is killed and releases nothing; the state that it stored for the room is “3 players”", dead.name)
 	var second contracts.Activation
 	for granted := false; !granted; {
 		if second, granted, err = d.claim(ctx, chat, "caller 1"); err != nil {
 			return err
 		}
 		if !granted {
-			stage.Pause(ctx, memberTTL/4)
+			pause(ctx, memberTTL/4)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -190,7 +187,7 @@ func (d *demo) failOver(
 }
 
 // claim asks for the room once, and says whether this call obtained it.
-func (d *demo) claim(ctx context.Context, chat *client.Placements, who string) (contracts.Activation, bool, error) {
+func (d *play) claim(ctx context.Context, chat *client.Placements, who string) (contracts.Activation, bool, error) {
 	o, err := chat.Claim(ctx, roomKind, lobby, contracts.ActivationClaimRequest{})
 	if err == nil {
 		d.sayf(who, "claim → 200: %s is to serve it, token %d", o.Activation.Member, o.Activation.FencingToken)

@@ -2,7 +2,7 @@
 export default {
   title: 'ロックにフェンスが必要な理由', lead: '三つの本物のプロセスが順番に働きます。ロックを取り、1秒作業し、残高を読み、10 を足した残高を書きます。口座は二つあり、一方はすべての書き込みを受け入れ、もう一方にはフェンスがあります。',
   try: 'ロックを持っている間に凍結し、ほかのワーカーがロックを取るのを待って、再開させてください。',
-  skip: '本文へ移動', language: '言語', console: 'コンソール', again: '最初から', loading: '読み込み中…', story: '何が起きたか', before: 'その前', workers: 'ワーカー', ended: 'デモが応答しません。もう一度起動してください: leasehold demo --web',
+  skip: '本文へ移動', language: '言語', console: 'コンソール', again: '最初から', loading: '読み込み中…', story: '何が起きたか', before: 'その前', workers: 'ワーカー', ended: 'デモが応答しません。もう一度起動してください: leasehold demo',
   'unit.s': '{n} 秒', 'unit.min': '{n} 分', 'unit.h': '{n} 時間', 'unit.d': '{n} 日', 'bar.left': '{ttl}のうち残り{left}',
 
   'story.start': '順調です。ロックを持つワーカーが両方の口座に 10 ずつ入金しています。ワーカーを凍結してみてください。',
@@ -42,4 +42,7 @@ export default {
   writes: '最近の書き込み', 'row.applied': '+10', 'row.overwrote': '{off} 消失', 'row.twice': '二重入金', 'row.ignored': '破棄', 'row.stale': 'STALE_TOKEN', 'row.repeated': '処理済み', 'row.none': 'まだ書き込みはありません。',
 
   cost: '費用', requests: 'ストアへの要求', dollars: '{store} での料金', million: '百万回あたり', 'cost.what': 'このデモが使う {store} のエミュレーターが数えたものです。ロック、待ち行列、フェンスで、書き込み {writes}、読み取り {reads} 単位。{asOf} の定価。',
+
+  checks: 'そのほかの約束の検査', check: '検査を実行', 'checks.what': '専用のプロセスで四つの場面を実行します。二つのワーカーが一つのロックを取り合い、一つのタスクが五回届き、ワーカーが強制終了され、部屋がメンバーを失います。ターミナルでは leasehold demo --check。',
+  'checks.running': '場面を実行しています。約10秒かかります…', 'checks.held': '{checks} の約束のうち {held} が守られました。',
 }

@@ -1,7 +1,7 @@
-// The page of the playground: what happened, three workers with their buttons, two accounts, and what it costs. It asks for the state a few times a second
+// The page of the demonstration: what happened, three workers with their buttons, two accounts, what it costs, and the scenes. It asks for the state a few times a second
 // while it is looked at.
 import { render } from '../../../../../console/src/vendor/preact.js'
-import { get, post, server } from '../../../../../console/src/api.js'
+import { Problem, get, post, server } from '../../../../../console/src/api.js'
 import { html, t, has, tables, lang, setLang, number, duration, left, Bar, Text } from '../../../../../console/src/ui.js'
 import en from './en.js'
 import ja from './ja.js'
@@ -9,7 +9,7 @@ import ja from './ja.js'
 Object.assign(tables, { en, ja })
 
 const every = 400
-const S = { state: null, failed: null }
+const S = { state: null, failed: null, lines: [], checking: false }
 
 // plain is a text without the marks around names, to be put into another, or into a name that is read out.
 const plain = (text) => text.replace(/[\u2068\u2069]/g, '')
@@ -44,6 +44,26 @@ async function press(path, body = {}) {
   } catch (error) {
     S.failed = error
   }
+  draw()
+}
+
+// check plays the scenes, and shows each line when it comes.
+async function check() {
+  Object.assign(S, { lines: [], checking: true, failed: null })
+  draw()
+  try {
+    const r = await fetch('check', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' })
+    if (!r.ok) throw new Problem(await r.json(), r.status)
+    const parts = r.body.pipeThrough(new TextDecoderStream()).getReader()
+    for (let text = '', part; !(part = await parts.read()).done; draw()) {
+      const lines = (text + part.value).split('\n')
+      text = lines.pop()
+      S.lines.push(...lines.map((line) => JSON.parse(line)))
+    }
+  } catch (error) {
+    S.failed = error
+  }
+  S.checking = false
   draw()
 }
 
@@ -119,6 +139,18 @@ function Cost({ c, turns }) {
     <p class="note">${t('cost.what', { store: c.store, writes: number(c.writes), reads: number(c.reads), asOf: c.as_of })}</p></section>`
 }
 
+// Scenes are what "leasehold demo --check" prints, in its language.
+function Scenes({ lines, checking }) {
+  const end = lines.find((l) => 'ok' in l), error = lines.find((l) => l.error)
+  const said = error ? error.error : checking ? t('checks.running') : end ? t('checks.held', { held: end.held, checks: end.checks }) : t('checks.what')
+  return html`<section class=${'panel scenes ' + (error || end?.ok === false ? 'wrong' : '')} aria-labelledby="checks">
+    <div class="head"><h2 id="checks">${t('checks')}</h2><button class="quiet" disabled=${checking} onClick=${check}>${t('check')}</button></div>
+    <p role="status" class=${end ? 'verdict' : ''}>${said}</p>
+    ${lines.length > 0 && html`<ol lang="en">${lines.map((l, i) => l.scene && html`${l.scene !== lines[i - 1]?.scene && html`<li><h3>${l.scene}</h3></li>`}
+      ${l.what ? html`<li class=${l.held ? 'held' : 'broken'}><b>${l.held ? 'ok' : 'FAIL'}</b><span>${l.what}: ${l.seen}</span></li>`
+        : html`<li class="step"><span class="mono">${(l.at_ms / 1000).toFixed(3)}s</span><span>${l.who}</span><span>${l.did}</span></li>`}`)}</ol>`}</section>`
+}
+
 function Page() {
   document.documentElement.lang = lang()
   document.title = t('title') + ' · Leasehold'
@@ -137,6 +169,7 @@ function Page() {
     <div class="workers">${s.workers.map((w) => html`<${Worker} key=${w.name} w=${w} state=${s} />`)}</div>
     <div class="accounts"><${Account} id="unfenced" a=${s.unfenced} /><${Account} id="fenced" a=${s.fenced} /></div>
     <${Cost} c=${s.cost} turns=${s.turns} />
+    <${Scenes} lines=${S.lines} checking=${S.checking} />
     ${s.story.length > 1 && html`<section class="panel before" aria-labelledby="before"><h2 id="before">${t('before')}</h2><ol>${s.story.slice(1).map((e) => html`<li key=${e.id}>${sentence(e)}</li>`)}</ol></section>`}` : html`<p class="note" role="status">${t('loading')}</p>`}
   </main>`
 }

@@ -1,4 +1,4 @@
-package playground
+package demo
 
 import "slices"
 
@@ -21,7 +21,7 @@ const (
 type write struct {
 	Worker string `json:"worker"`
 	Turn   string `json:"turn"`  // names the turn, the same when it is sent again
-	Round  int    `json:"round"` // of the playground, as the read said
+	Round  int    `json:"round"` // of the page, as the read said
 	Token  int64  `json:"token"` // fencing token of the lease
 	Clock  int64  `json:"clock"` // the worker's time, Unix milliseconds
 

@@ -2,7 +2,7 @@
 export default {
   title: 'Why a lock needs a fence', lead: 'Three real processes take turns. Each gets the lock, works for a second, reads the balance, and writes the balance plus 10. It does so on two accounts: one takes every write, the other has a fence.',
   try: 'Freeze one while it has the lock, wait until another has it, and let it go on.',
-  skip: 'Skip to the content', language: 'Language', console: 'Console', again: 'Start over', loading: 'Loading…', story: 'What happened', before: 'Before that', workers: 'Workers', ended: 'The demonstration does not respond. Start it again: leasehold demo --web',
+  skip: 'Skip to the content', language: 'Language', console: 'Console', again: 'Start over', loading: 'Loading…', story: 'What happened', before: 'Before that', workers: 'Workers', ended: 'The demonstration does not respond. Start it again: leasehold demo',
   'unit.s': '{n} s', 'unit.min': '{n} min', 'unit.h': '{n} h', 'unit.d': '{n} d', 'bar.left': '{left} of {ttl} left',
 
   'story.start': 'All is well. Whoever has the lock pays 10 into both accounts. Now freeze a worker.',
@@ -42,4 +42,7 @@ export default {
   writes: 'Last writes', 'row.applied': '+10', 'row.overwrote': '{off} gone', 'row.twice': 'paid in twice', 'row.ignored': 'dropped', 'row.stale': 'STALE_TOKEN', 'row.repeated': 'known already', 'row.none': 'No write yet.',
 
   cost: 'What it costs', requests: 'Store requests', dollars: 'On {store}', million: 'A million turns', 'cost.what': 'Counted by the emulator of {store} on which this runs: locks, line and fence, {writes} write and {reads} read units. List prices of {asOf}.',
+
+  checks: 'More promises, checked', check: 'Run the checks', 'checks.what': 'Four scenes, with processes of their own: two workers want one lock, a task is delivered five times, a worker is killed, and a room loses its member. In a terminal: leasehold demo --check',
+  'checks.running': 'The scenes are being played, for about ten seconds…', 'checks.held': '{held} of {checks} promises held.',
 }

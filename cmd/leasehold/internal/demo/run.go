@@ -1,4 +1,4 @@
-package playground
+package demo
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
@@ -28,23 +26,30 @@ import (
 // names are the workers.
 var names = []string{"A", "B", "C"}
 
-// Options are the settings of [Run].
+// Options are the settings of [Run] and [Check].
 type Options struct {
-	Executable string           // the program that [Work] is run in, see [stage.Start]
+	Executable string           // the program that [Work] is run in, see [startChild]
 	Listen     string           // address of this machine
-	Open       func(url string) // shows the page to the reader; nil: they open it
+	Open       func(url string) // for Run: shows the page to the reader; nil: they open it
+	JSON       bool             // for Check: one JSON object a line, for machines
 }
 
-// ErrAddress says that other machines could reach the address, or that it is none.
-var ErrAddress = errors.New(
-	"the demonstration is for this machine only: its address must be that of this machine with a port, such as 127.0.0.1:0")
-
-// Run serves the playground until the context ends, and writes to out where it is. No worker outlives it.
-func Run(ctx context.Context, out io.Writer, o Options) (err error) {
-	if host, _, err := net.SplitHostPort(o.Listen); err != nil || !httpapi.Loopback(host) {
-		return fmt.Errorf("%w, not %q", ErrAddress, o.Listen)
+// Work is a worker process of the page, or of a scene, which has an analysis for it.
+func Work(ctx context.Context, server, name, analysis string, in io.Reader, out io.Writer) error {
+	if analysis != "" {
+		return analyse(ctx, server, analysis, name, in, out)
 	}
-	p := &playground{executable: o.Executable, emulator: dynamodbtest.New(nil), round: 1, story: []event{},
+	return pay(ctx, server, name, in)
+}
+
+// Run serves the page until the context ends, and writes to out where it is. No worker outlives it.
+func Run(ctx context.Context, out io.Writer, o Options) (err error) {
+	server, err := listen(ctx, o.Listen)
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	p := &page{executable: o.Executable, url: server.url, emulator: dynamodbtest.New(nil), round: 1, story: []event{},
 		unfenced: &unfenced{account: newAccount()}, fenced: &fenced{account: newAccount()}}
 	p.changed = sync.NewCond(&p.mu)
 	store, err := p.open(ctx)
@@ -52,13 +57,6 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-
-	server, err := stage.Listen(ctx, o.Listen)
-	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", o.Listen, err)
-	}
-	defer server.Close() // the workers are gone, and the page is told nothing more
-	p.url = server.URL
 	c, err := client.New(p.url, nil)
 	if err != nil {
 		return err
@@ -69,8 +67,12 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	}, nil, slog.New(slog.DiscardHandler))
 	api.Routes = append(api.Routes, p.routes()...)
 	api.Stop = ctx.Done()
-	ended := server.Serve(httpapi.New(store, httpapi.Development{}, api))
-	defer p.endWorkers()
+	ended := server.serve(httpapi.New(store, httpapi.Development{}, api))
+	defer func() {
+		p.endWorkers()
+		server.close()    // the page is told nothing more, and whoever waits for scenes is gone
+		p.checking.Lock() // they have ended
+	}()
 	for _, name := range names {
 		p.workers = append(p.workers, &hired{Name: name, State: dead})
 	}
@@ -78,8 +80,9 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 		return err
 	}
 	url := p.url + pagePath
-	fmt.Fprintf(
-		out, "Open %s\n\nThree worker processes share a lock. Freeze one of them, and see what it writes when it wakes up.\nThe console is at %s/console/. Stop with Ctrl-C.\n", url, p.url)
+	fmt.Fprintf(out, "Open %s\n\n"+
+		"Three worker processes share a lock. Freeze one of them, and see what it writes when it wakes up.\n"+
+		"The console is at %s/console/. Stop with Ctrl-C.\n", url, p.url)
 	if o.Open != nil {
 		o.Open(url)
 	}
@@ -91,11 +94,12 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	}
 }
 
-// playground is all that the page shows.
-type playground struct {
+// page is all that the page shows, and its workers.
+type page struct {
 	executable, url string
 	emulator        *dynamodbtest.Server
 	fences          *client.Fences
+	checking        sync.Mutex // held while scenes are played
 
 	mu       sync.Mutex
 	changed  *sync.Cond // something that one waits for may have happened
@@ -111,7 +115,7 @@ type playground struct {
 }
 
 // open opens the store: the emulator of DynamoDB counts what the service would bill.
-func (p *playground) open(ctx context.Context) (docstore.Store, error) {
+func (p *page) open(ctx context.Context) (docstore.Store, error) {
 	service := dynamodb.New(dynamodb.Options{
 		Region: "local", BaseEndpoint: aws.String("http://dynamodb.local"),
 		Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),

@@ -1,4 +1,4 @@
-package playground
+package demo
 
 import (
 	"context"
@@ -20,15 +20,15 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Paths of the playground.
+// Paths of the page.
 const (
 	pagePath    = "/demo/"
 	accountPath = pagePath + "account/"
 )
 
-// routes are the playground's endpoints. What they have in common with those of the API, they have from it: they are
+// routes are the page's endpoints. What they have in common with those of the API, they have from it: they are
 // for this machine only, and for no page of another site.
-func (p *playground) routes() []httpapi.Route {
+func (p *page) routes() []httpapi.Route {
 	var all []httpapi.Route
 	for _, f := range console.Load(assets) {
 		path := pagePath + f.Name
@@ -50,7 +50,39 @@ func (p *playground) routes() []httpapi.Route {
 	post("account/begin", p.begin)
 	post("account/read", p.read)
 	post("account/write", p.write)
-	return all
+	return append(all, httpapi.Route{Method: http.MethodPost, Path: pagePath + "check", Routine: true, Timeout: checkTime,
+		Do: p.check})
+}
+
+// checkTime is what all scenes may take together.
+const checkTime = 5 * time.Minute
+
+// check plays the scenes. The response is what Check writes for machines, line by line as it happens.
+func (p *page) check(w http.ResponseWriter, r *http.Request) error {
+	var none struct{}
+	if err := receive(w, r, &none); err != nil {
+		return err
+	}
+	if !p.checking.TryLock() {
+		return contracts.Errorf(contracts.CodeUnavailable, "the checks are running already, see the other window")
+	}
+	defer p.checking.Unlock()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Cache-Control", "no-store")
+	out := lineWriter{w}
+	if err := Check(r.Context(), out, Options{Executable: p.executable, Listen: AnyPort, JSON: true}); err != nil &&
+		!errors.Is(err, ErrBroken) { // which the last line says
+		return json.NewEncoder(out).Encode(map[string]string{"error": err.Error()})
+	}
+	return nil
+}
+
+// lineWriter sends each line at once.
+type lineWriter struct{ http.ResponseWriter }
+
+func (w lineWriter) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	return n, errors.Join(err, http.NewResponseController(w.ResponseWriter).Flush())
 }
 
 // keptEvents is how much the page says of what happened.
@@ -70,7 +102,7 @@ type event struct {
 	Held   bool   `json:"held,omitempty"`
 }
 
-func (p *playground) tell(e event) {
+func (p *page) tell(e event) {
 	p.told++
 	e.ID = p.told
 	p.story = slices.Insert(p.story, 0, e)
@@ -78,7 +110,7 @@ func (p *playground) tell(e event) {
 }
 
 // nth is a token as people count: the first lease has 1.
-func (p *playground) nth(token int64) int64 {
+func (p *page) nth(token int64) int64 {
 	if token == 0 {
 		return 0
 	}
@@ -123,7 +155,7 @@ type cost struct {
 	AsOf     string  `json:"as_of"`
 }
 
-func (p *playground) cost() cost {
+func (p *page) cost() cost {
 	c := cost{Store: price.DynamoDB.Name, AsOf: price.AsOf}
 	for _, n := range p.emulator.Requests() {
 		c.Requests += n
@@ -135,7 +167,7 @@ func (p *playground) cost() cost {
 }
 
 // counted is an account with tokens as people count them.
-func (p *playground) counted(a account) account {
+func (p *page) counted(a account) account {
 	rows := make([]row, len(a.Rows))
 	for i, r := range a.Rows {
 		r.Token = p.nth(r.Token)
@@ -150,14 +182,14 @@ func (p *playground) counted(a account) account {
 	return a
 }
 
-func (p *playground) show(w http.ResponseWriter, _ *http.Request) error {
+func (p *page) show(w http.ResponseWriter, _ *http.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.respond(w)
 }
 
 // respond sends the state. mu is held.
-func (p *playground) respond(w http.ResponseWriter) error {
+func (p *page) respond(w http.ResponseWriter) error {
 	o := overview{
 		At: time.Now().UTC().Format(contracts.TimeFormat), Round: p.round, TTL: int64(ttl / time.Second),
 		CanFreeze: process.CanStop, Story: p.story,
@@ -200,7 +232,7 @@ func receive(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 // find returns a worker. mu is held.
-func (p *playground) find(name string) (*hired, error) {
+func (p *page) find(name string) (*hired, error) {
 	for _, h := range p.workers {
 		if h.Name == name {
 			return h, nil
@@ -211,7 +243,7 @@ func (p *playground) find(name string) (*hired, error) {
 
 // alive returns a worker that has a process: a request that a dead one has sent before changes nothing about it. mu is
 // held.
-func (p *playground) alive(name string) (*hired, error) {
+func (p *page) alive(name string) (*hired, error) {
 	h, err := p.find(name)
 	if err == nil && h.State == dead {
 		err = contracts.Errorf(contracts.CodeUnavailable, "worker %s is dead", name)
@@ -220,7 +252,7 @@ func (p *playground) alive(name string) (*hired, error) {
 }
 
 // press is a button, or the slider.
-func (p *playground) press(w http.ResponseWriter, r *http.Request) error {
+func (p *page) press(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Ms int64 `json:"ms"` // for skew
 	}
@@ -246,7 +278,7 @@ func (p *playground) press(w http.ResponseWriter, r *http.Request) error {
 }
 
 // reset begins anew, with both accounts empty and all workers at work.
-func (p *playground) reset(w http.ResponseWriter, r *http.Request) error {
+func (p *page) reset(w http.ResponseWriter, r *http.Request) error {
 	var none struct{}
 	if err := receive(w, r, &none); err != nil {
 		return err
@@ -269,7 +301,7 @@ type begin struct {
 	LeaseMs int64  `json:"lease_ms"` // what is left of the lease
 }
 
-func (p *playground) begin(w http.ResponseWriter, r *http.Request) error {
+func (p *page) begin(w http.ResponseWriter, r *http.Request) error {
 	var in begin
 	if err := receive(w, r, &in); err != nil {
 		return err
@@ -281,7 +313,7 @@ func (p *playground) begin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// Who has the lock shows its token at once: from here on no older one can write what it read before.
-	if _, _, err := p.check(r.Context(), in.Token); err != nil {
+	if _, _, err := p.ask(r.Context(), in.Token); err != nil {
 		return err
 	}
 	if p.first == 0 {
@@ -304,7 +336,7 @@ type balances struct {
 	Fenced   int64 `json:"fenced"`
 }
 
-func (p *playground) read(w http.ResponseWriter, r *http.Request) error {
+func (p *page) read(w http.ResponseWriter, r *http.Request) error {
 	var in read
 	if err := receive(w, r, &in); err != nil {
 		return err
@@ -322,7 +354,7 @@ func (p *playground) read(w http.ResponseWriter, r *http.Request) error {
 	seen := balances{p.round, p.unfenced.Balance, p.fenced.Balance}
 	h.State, h.base = paying, p.fenced.Balance
 	if h.Armed {
-		if err := h.process.Freeze(); err != nil {
+		if err := h.process.freeze(); err != nil {
 			return err
 		}
 		h.Armed, h.State = false, frozen
@@ -331,7 +363,7 @@ func (p *playground) read(w http.ResponseWriter, r *http.Request) error {
 	return send(w, seen) // one that is frozen finds it when it wakes up
 }
 
-func (p *playground) write(w http.ResponseWriter, r *http.Request) error {
+func (p *page) write(w http.ResponseWriter, r *http.Request) error {
 	var in write
 	if err := receive(w, r, &in); err != nil {
 		return err
@@ -342,7 +374,7 @@ func (p *playground) write(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	passed, highest, err := p.check(r.Context(), in.Token)
+	passed, highest, err := p.ask(r.Context(), in.Token)
 	if err != nil {
 		return err
 	}
@@ -386,7 +418,7 @@ func (p *playground) write(w http.ResponseWriter, r *http.Request) error {
 }
 
 // overtake tells once of each worker that is frozen or dead with the lock in its hand that another has paid in since.
-func (p *playground) overtake(h *hired, token int64) {
+func (p *page) overtake(h *hired, token int64) {
 	for _, o := range p.workers {
 		held := o.State == frozen || o.State == dead && o.lost
 		if o == h || !held || o.passed || token < o.token {
@@ -402,13 +434,13 @@ func (p *playground) overtake(h *hired, token int64) {
 }
 
 // any reports whether something holds for another worker.
-func (p *playground) any(h *hired, holds func(*hired) bool) bool {
+func (p *page) any(h *hired, holds func(*hired) bool) bool {
 	return slices.ContainsFunc(p.workers, func(o *hired) bool { return o != h && holds(o) })
 }
 
-// check asks the fence about a token. If it is stale, the highest one is returned.
-func (p *playground) check(ctx context.Context, token int64) (passed bool, highest int64, err error) {
-	_, err = p.fences.Check(ctx, tenant, key, token)
+// ask asks the fence about a token. If it is stale, the highest one is returned.
+func (p *page) ask(ctx context.Context, token int64) (passed bool, highest int64, err error) {
+	_, err = p.fences.Check(ctx, pageTenant, accountKey, token)
 	if refused, ok := errors.AsType[*contracts.Error](err); ok && refused.Code == contracts.CodeStaleToken {
 		return false, refused.HighestToken, nil
 	}

@@ -1,4 +1,4 @@
-package stage
+package demo
 
 import (
 	"bufio"
@@ -13,18 +13,20 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 )
 
-// Worker is a worker process, as the demonstration sees it.
-type Worker struct {
-	PID int
+// child is a worker process, as the demonstration sees it.
+type child struct {
+	pid int
 
 	command *exec.Cmd
 	input   io.WriteCloser
 }
 
-// Start starts a worker: the program, as "demo --worker NAME --worker-server URL MORE…". told, if there is one, is
+// startChild starts a worker: the program, as "demo --worker NAME --worker-server URL MORE…". told, if there is one, is
 // called with each line that it writes, and then ended, once, when it has ended. The error is that of a worker that did
 // not begin.
-func Start(program, name, server string, more []string, told func(line []byte), ended func()) (*Worker, error) {
+func startChild(
+	program, name, server string, more []string, told func(line []byte), ended func(),
+) (*child, error) {
 	//nolint:gosec,noctx // this program itself; the demonstration ends its workers
 	c := exec.Command(program, append([]string{"demo", "--worker", name, "--worker-server", server}, more...)...)
 	// A pipe of our own: that of the command would be closed when it ends, with lines in it that were not read.
@@ -55,30 +57,30 @@ func Start(program, name, server string, more []string, told func(line []byte), 
 			}
 		}
 	}()
-	return &Worker{PID: c.Process.Pid, command: c, input: input}, nil
+	return &child{pid: c.Process.Pid, command: c, input: input}, nil
 }
 
-// Tell writes a line to a worker. One that cannot be told is dead.
-func (w *Worker) Tell(line any) { _, _ = fmt.Fprintln(w.input, line) }
+// tell writes a line to a worker. One that cannot be told is dead.
+func (w *child) tell(line any) { _, _ = fmt.Fprintln(w.input, line) }
 
-// EndInput ends a worker's input, for which it waits.
-func (w *Worker) EndInput() { _ = w.input.Close() }
+// endInput ends a worker's input, for which it waits.
+func (w *child) endInput() { _ = w.input.Close() }
 
-// Kill sends SIGKILL. When the worker is dead, ended is called.
-func (w *Worker) Kill() {
+// kill sends SIGKILL. When the worker is dead, ended is called.
+func (w *child) kill() {
 	_ = w.command.Process.Kill() // it may have ended
-	w.EndInput()
+	w.endInput()
 }
 
-// Freeze stops a worker until Thaw. It returns when the worker has stopped.
-func (w *Worker) Freeze() error { return process.Stop(w.command) }
+// freeze stops a worker until thaw. It returns when the worker has stopped.
+func (w *child) freeze() error { return process.Stop(w.command) }
 
-// Thaw lets a worker go on that is frozen.
-func (w *Worker) Thaw() error { return process.Continue(w.command) }
+// thaw lets a worker go on that is frozen.
+func (w *child) thaw() error { return process.Continue(w.command) }
 
-// Input reads a worker's standard input: each line is given to told, if there is one. The channel is closed when the
+// input reads a worker's standard input: each line is given to told, if there is one. The channel is closed when the
 // input has ended, or cannot be read.
-func Input(in io.Reader, told func(line string)) (ended <-chan struct{}) {
+func input(in io.Reader, told func(line string)) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -91,5 +93,5 @@ func Input(in io.Reader, told func(line string)) (ended <-chan struct{}) {
 	return done
 }
 
-// Pause waits for d, or until the context ends: the work of a worker, and its wait for the next turn.
-func Pause(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, d) }
+// pause waits for d, or until the context ends: the work of a worker, and its wait for the next turn.
+func pause(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, d) }

@@ -1,4 +1,4 @@
-package playground
+package demo
 
 import (
 	"context"
@@ -12,38 +12,37 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
 const (
-	tenant  = "default" // the one that the console shows first
-	key     = "account" // of the lock, and of the fence
-	ttl     = 3 * time.Second
-	workFor = 900 * time.Millisecond // under the lock, before a worker reads and writes
-	retry   = 300 * time.Millisecond
+	pageTenant = "default" // the one that the console shows first
+	accountKey = "account" // of the lock, and of the fence
+	ttl        = 3 * time.Second
+	workFor    = 900 * time.Millisecond // under the lock, before a worker reads and writes
+	retry      = 300 * time.Millisecond
 )
 
 // errInputEnded ends a worker: the demonstration is gone.
 var errInputEnded = errors.New("standard input ended")
 
-// Work is a worker process: it takes its turn under the lock for as long as its standard input is open, on which each
-// line is what its clock is off by, in milliseconds.
+// pay is a worker process of the page: it takes its turn under the lock for as long as its standard input is open, on
+// which each line is what its clock is off by, in milliseconds.
 //
 // It does what many programs do: it does not look whether it still has the lock before it writes, because it asked a
 // moment ago; and if it receives no response, it does its turn again.
-func Work(ctx context.Context, server, name string, in io.Reader) error {
+func pay(ctx context.Context, server, name string, in io.Reader) error {
 	c, err := client.New(server, nil)
 	if err != nil {
 		return err
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	w := &worker{
+	w := &payer{
 		name: name, server: server, locks: c.Locks(),
 		// A connection that was idle while this process was frozen may be closed.
 		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	ended := stage.Input(in, func(line string) {
+	ended := input(in, func(line string) {
 		if ms, err := strconv.ParseInt(line, 10, 64); err == nil {
 			w.skew.Store(ms)
 		}
@@ -54,7 +53,7 @@ func Work(ctx context.Context, server, name string, in io.Reader) error {
 	}()
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil {
-			stage.Pause(ctx, retry)
+			pause(ctx, retry)
 		}
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, errInputEnded) {
@@ -63,7 +62,7 @@ func Work(ctx context.Context, server, name string, in io.Reader) error {
 	return nil
 }
 
-type worker struct {
+type payer struct {
 	name, server string
 	locks        *client.Locks
 	http         *http.Client
@@ -71,8 +70,8 @@ type worker struct {
 }
 
 // turn waits for the lock, and pays into the account under it.
-func (w *worker) turn(ctx context.Context) error {
-	l, err := w.locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{
+func (w *payer) turn(ctx context.Context) error {
+	l, err := w.locks.Acquire(ctx, pageTenant, accountKey, contracts.AcquireRequest{
 		OwnerID: w.name, TTLSeconds: int64(ttl / time.Second), WaitSeconds: 20, Fair: true,
 	})
 	if err != nil {
@@ -82,21 +81,21 @@ func (w *worker) turn(ctx context.Context) error {
 	w.insist(ctx, func() error {
 		return w.post(ctx, "begin", begin{Worker: w.name, Token: mine.Token, LeaseMs: l.Remaining().Milliseconds()}, nil)
 	})
-	stage.Pause(ctx, workFor)
+	pause(ctx, workFor)
 	w.insist(ctx, func() error { return w.pay(ctx, mine) })
-	_, err = w.locks.Release(ctx, tenant, key, contracts.ReleaseRequest{OwnerID: w.name, FencingToken: l.FencingToken})
+	_, err = w.locks.Release(ctx, pageTenant, accountKey, contracts.ReleaseRequest{OwnerID: w.name, FencingToken: l.FencingToken})
 	return err
 }
 
 // insist does something again until it is known to be done, as many programs do.
-func (*worker) insist(ctx context.Context, do func() error) {
+func (*payer) insist(ctx context.Context, do func() error) {
 	for ctx.Err() == nil && do() != nil {
-		stage.Pause(ctx, retry)
+		pause(ctx, retry)
 	}
 }
 
 // pay reads both accounts and writes both. The error says that the worker does not know whether it has.
-func (w *worker) pay(ctx context.Context, mine write) error {
+func (w *payer) pay(ctx context.Context, mine write) error {
 	var seen balances
 	if err := w.post(ctx, "read", read{Worker: w.name}, &seen); err != nil {
 		return err
@@ -107,8 +106,8 @@ func (w *worker) pay(ctx context.Context, mine write) error {
 }
 
 // post sends one request to the account.
-func (w *worker) post(ctx context.Context, what string, body, into any) error {
-	status, err := stage.Post(ctx, w.http, w.server+accountPath+what, nil, body, into)
+func (w *payer) post(ctx context.Context, what string, body, into any) error {
+	status, err := post(ctx, w.http, w.server+accountPath+what, nil, body, into)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("the account responded %d", status)
 	}

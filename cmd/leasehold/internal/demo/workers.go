@@ -1,10 +1,9 @@
-package playground
+package demo
 
 import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/process"
-	"github.com/leasehold-dev/leasehold/cmd/leasehold/internal/stage"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -19,7 +18,7 @@ const (
 	dead    state = "dead"    // there is no process
 )
 
-// hired is a worker process. playground.mu guards it.
+// hired is a worker process. page.mu guards it.
 type hired struct {
 	Name  string
 	State state
@@ -35,15 +34,15 @@ type hired struct {
 	lost    bool      // it was killed in its turn, and its lease goes on
 	passed  bool      // the page was told that another has paid in since
 
-	process *stage.Worker
+	process *child
 }
 
 // inTurn reports whether a worker believes that it has the lock.
 func (h *hired) inTurn() bool { return h.State == working || h.State == paying || h.State == frozen }
 
 // start starts the process of a worker. mu is held.
-func (p *playground) start(h *hired) error {
-	w, err := stage.Start(p.executable, h.Name, p.url, nil, nil, func() {
+func (p *page) start(h *hired) error {
+	w, err := startChild(p.executable, h.Name, p.url, nil, nil, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		h.lost, h.State, h.Armed, h.Lose = h.inTurn(), dead, false, false
@@ -52,12 +51,12 @@ func (p *playground) start(h *hired) error {
 	if err != nil {
 		return err
 	}
-	*h = hired{Name: h.Name, State: waiting, PID: w.PID, process: w, token: h.token, expires: h.expires}
+	*h = hired{Name: h.Name, State: waiting, PID: w.pid, process: w, token: h.token, expires: h.expires}
 	return nil
 }
 
 // startAll starts the workers that are dead, lets those go on that are frozen, and sets all clocks.
-func (p *playground) startAll() error {
+func (p *page) startAll() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.workers {
@@ -67,7 +66,7 @@ func (p *playground) startAll() error {
 				return err
 			}
 		case frozen:
-			if err := h.process.Thaw(); err != nil {
+			if err := h.process.thaw(); err != nil {
 				return err
 			}
 			h.State = paying
@@ -82,23 +81,23 @@ func (p *playground) startAll() error {
 // setClock tells a worker what its clock is off by. One that cannot be told is dead.
 func (h *hired) setClock(ms int64) {
 	h.Skew = ms
-	h.process.Tell(ms)
+	h.process.tell(ms)
 }
 
 // kill kills a worker, SIGKILL, and returns when it is dead. mu is held, but for the wait.
-func (p *playground) kill(h *hired) {
+func (p *page) kill(h *hired) {
 	if h.State == dead {
 		return
 	}
 	w := h.process
-	w.Kill()
+	w.kill()
 	for h.process == w && h.State != dead { // it may be started again meanwhile
 		p.changed.Wait()
 	}
 }
 
 // endWorkers kills all workers, and returns when they are dead.
-func (p *playground) endWorkers() {
+func (p *page) endWorkers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ending = true
@@ -109,7 +108,7 @@ func (p *playground) endWorkers() {
 
 // act carries out what a button says. An action that does not fit the worker's state changes nothing: the page shows a
 // state that is over by then.
-func (p *playground) act(h *hired, action string, ms int64) error {
+func (p *page) act(h *hired, action string, ms int64) error {
 	switch {
 	case p.ending:
 		return contracts.Errorf(contracts.CodeUnavailable, "the demonstration is ending")
@@ -127,7 +126,7 @@ func (p *playground) act(h *hired, action string, ms int64) error {
 		if h.State != frozen { // others have buttons too
 			return nil
 		}
-		if err := h.process.Thaw(); err != nil {
+		if err := h.process.thaw(); err != nil {
 			return err
 		}
 		h.State, h.woken = paying, true

@@ -1,6 +1,7 @@
-package playground
+package demo
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -34,12 +35,14 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestAddress: the page is for this machine only.
+// TestAddress: the page and the scenes are for this machine only.
 func TestAddress(t *testing.T) {
 	for _, listen := range []string{"", "127.0.0.1", "0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:8080",
 		"localhost.evil.example:0"} {
-		if err := Run(t.Context(), io.Discard, Options{Executable: "/none", Listen: listen}); !errors.Is(err, ErrAddress) {
-			t.Errorf("%q: %v", listen, err)
+		for name, show := range map[string]func(context.Context, io.Writer, Options) error{"page": Run, "scenes": Check} {
+			if err := show(t.Context(), io.Discard, Options{Executable: "/none", Listen: listen}); !errors.Is(err, ErrAddress) {
+				t.Errorf("%s, %q: %v", name, listen, err)
+			}
 		}
 	}
 	if err := Run(t.Context(), io.Discard, Options{Executable: "/none", Listen: "localhost:0"}); err == nil ||

@@ -8,53 +8,53 @@ import (
 	"time"
 )
 
-// Check is one promise that an act looked at.
-type Check struct {
-	Act  string `json:"act"`
-	What string `json:"what"` // the promise, in words
-	Held bool   `json:"held"`
-	Seen string `json:"seen"` // what was seen
+// promise is what a scene looked at.
+type promise struct {
+	Scene string `json:"scene"`
+	What  string `json:"what"` // in words
+	Held  bool   `json:"held"`
+	Seen  string `json:"seen"` // what was seen
 }
 
-// terminal is where the acts speak: lines for people, or one JSON object a line for machines.
-type terminal struct {
+// record is where the scenes say what happens: lines for people, or one JSON object a line for machines.
+type record struct {
 	begin time.Time
 	json  bool
 
 	mu      sync.Mutex
 	out     io.Writer
-	act     string
-	checks  []Check
+	scene   string
+	checks  []promise
 	checked bool // the last line was a check
 }
 
-// line is what one step of an act looks like to a machine.
+// line is what one step of a scene looks like to a machine.
 type line struct {
-	Act  string `json:"act"`
-	AtMs int64  `json:"at_ms"` // since the beginning
-	Who  string `json:"who"`
-	Did  string `json:"did"`
+	Scene string `json:"scene"`
+	AtMs  int64  `json:"at_ms"` // since the beginning
+	Who   string `json:"who"`
+	Did   string `json:"did"`
 }
 
-// open begins an act.
-func (t *terminal) open(act, about string) {
+// open begins a scene.
+func (t *record) open(s scene) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.act, t.checked = act, false
+	t.scene, t.checked = s.title, false
 	if !t.json {
-		fmt.Fprintf(t.out, "\n%s\n  %s\n\n", act, about)
+		fmt.Fprintf(t.out, "\n%s\n  %s\n\n", s.title, s.about)
 	}
 }
 
 // sayf tells one step.
-func (t *terminal) sayf(who, format string, args ...any) {
+func (t *record) sayf(who, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.checked && !t.json {
 		fmt.Fprintln(t.out)
 	}
 	t.checked = false
-	l := line{Act: t.act, AtMs: time.Since(t.begin).Milliseconds(), Who: who, Did: fmt.Sprintf(format, args...)}
+	l := line{Scene: t.scene, AtMs: time.Since(t.begin).Milliseconds(), Who: who, Did: fmt.Sprintf(format, args...)}
 	if t.json {
 		t.print(l)
 		return
@@ -63,10 +63,10 @@ func (t *terminal) sayf(who, format string, args ...any) {
 }
 
 // check states whether a promise held.
-func (t *terminal) check(held bool, what, seen string, args ...any) {
+func (t *record) check(held bool, what, seen string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := Check{Act: t.act, What: what, Held: held, Seen: fmt.Sprintf(seen, args...)}
+	c := promise{Scene: t.scene, What: what, Held: held, Seen: fmt.Sprintf(seen, args...)}
 	t.checks = append(t.checks, c)
 	if t.json {
 		t.print(c)
@@ -79,8 +79,8 @@ func (t *terminal) check(held bool, what, seen string, args ...any) {
 	fmt.Fprintf(t.out, "  %s %s: %s\n", mark(held), c.What, c.Seen)
 }
 
-// summary ends the show and reports whether everything held.
-func (t *terminal) summary() bool {
+// summary ends the record and reports whether everything held.
+func (t *record) summary() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	held := 0
@@ -102,12 +102,14 @@ func (t *terminal) summary() bool {
 	for _, c := range t.checks {
 		fmt.Fprintf(t.out, "  %s %s\n", mark(c.Held), c.What)
 	}
-	fmt.Fprintf(t.out, "\n%d of %d promises held, in %.1f s.\n", held, len(t.checks), time.Since(t.begin).Seconds())
+	fmt.Fprintf(t.out, "\n%d of %d promises held, in %.1f s.\n"+
+		"To freeze and kill workers yourself, open the page that \"leasehold demo --no-browser\" names.\n",
+		held, len(t.checks), time.Since(t.begin).Seconds())
 	return all
 }
 
 // print writes a value as one line of JSON. The values are this package's own, so that they can be encoded.
-func (t *terminal) print(v any) {
+func (t *record) print(v any) {
 	b, _ := json.Marshal(v) //nolint:errchkjson // structs of text, numbers and truth values
 	fmt.Fprintf(t.out, "%s\n", b)
 }
