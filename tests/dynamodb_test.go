@@ -164,7 +164,7 @@ func TestPlacementUnitsAtScale(t *testing.T) {
 	clock := suite.NewClock()
 	store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold",
 		awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: clock.Now})
-	s := placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Changes: true})
+	s := placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep})
 	chat := placement.Cluster{Tenant: "acme", Name: "chat"}
 	before := server.Consumed().Write
 	units := func(o placement.MemberOutcome, err error) (placement.Incarnation, float64) {
@@ -216,8 +216,8 @@ func TestPlacementUnitsOfMostMembers(t *testing.T) {
 		server := dynamodbtest.New(nil)
 		store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold",
 			awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock})
-		alone := placement.New(store, &placement.Options{Changes: true})
-		waiting := placement.New(store, &placement.Options{Changes: true, JoinDelay: time.Second})
+		alone := placement.New(store, nil)
+		waiting := placement.New(store, &placement.Options{JoinDelay: time.Second})
 		ctx := context.WithoutCancel(t.Context())
 		var before dynamodbtest.Units
 		units := func() (read, write float64) {
