@@ -142,7 +142,7 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 		"heartbeat":               "map[UpdateItem:1], 0 read and 1 write units",
 		"topology":                "map[GetItem:1], 1 read and 0 write units",
 		"events, none new":        "map[Query:1], 1 read and 0 write units",
-		"joined":                  "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 44 write units",
+		"joined":                  "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 12 write units",
 	}
 	var units dynamodbtest.Units
 	suite.PlacementSteps(t, store, clock, func() { server.ResetCounts(); units = server.Consumed() }, func(step string) {
