@@ -155,8 +155,7 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 }
 
 // TestPlacementUnitsAtScale: what changes of the members cost on DynamoDB with a thousand of them and 16 384
-// partitions, where epochs are stored as changes: each join, the largest step of all, and a replacement of every
-// member, one after the other.
+// partitions: each join, the largest step of all, and a replacement of every member, one after the other.
 func TestPlacementUnitsAtScale(t *testing.T) {
 	t.Parallel()
 	const members = 1000
