@@ -151,8 +151,8 @@ func statesOfAnotherSetting(t *testing.T, newStore func(t *testing.T, now func()
 		}
 		h := placement.Hold{Cluster: cluster, Identity: o.Activation.Identity, Owner: o.Activation.Owner,
 			Token: o.Activation.Token}
-		if o, err = other.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "w", Data: []byte(state)}); err != nil ||
-			o.Code != placement.OK {
+		if o, err = other.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "w",
+			Data: []byte(state)}); err != nil || o.Code != placement.OK {
 			t.Fatal(o, err)
 		}
 		if o, err = other.Deactivate(t.Context(), placement.Deactivate{Hold: h}); err != nil || o.Code != placement.OK {

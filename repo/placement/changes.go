@@ -407,8 +407,8 @@ func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topo
 	return nil, fmt.Errorf("epoch %d of %q cannot be put together: %w", epoch, c.Name, cmp.Or(err, errMissing))
 }
 
-// readEpoch reads an epoch from the store, nil if it is not there. It takes the changes since base, if that is one of the
-// epochs shortly before, in one request; otherwise all that are needed, in two.
+// readEpoch reads an epoch from the store, nil if it is not there. It takes the changes since base, if that is one of
+// the epochs shortly before, in one request; otherwise all that are needed, in two.
 func (s *Service) readEpoch(ctx context.Context, c Cluster, epoch int64, base *Topology) (*Topology, error) {
 	if base != nil && base.Epoch < epoch && base.Epoch+epochParts > epoch {
 		docs, err := s.epochDocs(ctx, c, base.Epoch+1, epoch)
