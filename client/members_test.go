@@ -2,15 +2,14 @@ package client_test
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/cluster"
@@ -60,35 +59,31 @@ func (s reading) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsh
 	return snap, err
 }
 
-// grown makes a cluster that has so many members and one epoch, stored whole.
-func grown(t *testing.T, store docstore.Store, members int, at time.Time) {
+// grown makes a cluster that has so many members, which joined together as far as they can.
+func grown(t *testing.T, store docstore.Store, chat placement.Cluster, members int) {
 	t.Helper()
-	all := make([]placement.Member, members)
-	for i := range all {
-		name := fmt.Sprint("member-", i)
-		all[i] = placement.Member{Incarnation: placement.Incarnation{Member: name, Number: at.UnixMicro() + int64(i)},
-			Offer: placement.Offer{Kinds: []string{"room"}}, Status: placement.MemberActive, Since: 1,
-			Address: fmt.Sprintf("10.0.%d.%d:9000", i/250, i%250)}
-	}
-	top, _ := placement.NewTopology(1024).Next(all, nil, "all join")
-	var table []byte
-	for _, m := range top.Table() {
-		table = binary.BigEndian.AppendUint16(table, uint16(m))
-	}
-	content, err := json.Marshal(top.Members)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head := map[string]docstore.Value{"epoch": docstore.Int(1), "partitions": docstore.Int(1024),
-		"hash_version": docstore.Int(placement.HashVersion), "changed_at": docstore.FormatTime(at)}
-	epoch := maps.Clone(head)
-	epoch["members"], epoch["table"] = docstore.String(content), docstore.Bytes(table)
-	if _, err := store.Write(t.Context(),
-		docstore.Write{Key: docstore.Key{Kind: "placement_clusters", Tenant: "acme/chat", ID: "head"}, Set: head},
-		docstore.Write{Key: docstore.Key{Kind: "placement_epochs", Tenant: "acme/chat", ID: fmt.Sprintf("%016d", 1)},
-			Set: epoch}); err != nil {
-		t.Fatal(err)
-	}
+	synctest.Test(t, func(t *testing.T) { // joins wait for each other, for a second of its time
+		s := placement.New(store, &placement.Options{JoinDelay: time.Second})
+		const together = 192
+		for first := 0; first < members; first += together {
+			var done sync.WaitGroup
+			for i := first; i < min(members, first+together); i++ {
+				done.Go(func() {
+					o, err := s.Join(t.Context(), joinOf(chat, i))
+					if err != nil || o.Code != placement.OK {
+						t.Errorf("%+v, %v", o, err)
+					}
+				})
+			}
+			done.Wait()
+		}
+	})
+}
+
+// joinOf is the join of a member of a cluster of many.
+func joinOf(chat placement.Cluster, i int) placement.Join {
+	return placement.Join{Cluster: chat, Member: fmt.Sprint("member-", i), RequestID: "j", TTL: time.Hour, Partitions: 1024,
+		Address: fmt.Sprintf("10.0.%d.%d:9000", i/250, i%250), Offer: placement.Offer{Kinds: []string{"room"}}}
 }
 
 // TestFollowingMembers: PLC-PLACE-2. What a locator reads when one member of a thousand, or of 5000, has joined, or
@@ -97,13 +92,11 @@ func TestFollowingMembers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		members int
-		changes bool
 		all     int // bytes at most over HTTP, of all members
 		whole   int // and of the store
 		store   int // and of a member that joins
 	}{
-		"as changes": {996, true, 12_000, 160_000, 1500}, "whole": {996, false, 12_000, 160_000, 160_000},
-		"5000": {placement.MaxMembers - 4, true, 60_000, 900_000, 6000},
+		"1000": {996, 12_000, 160_000, 1500}, "5000": {placement.MaxMembers - 4, 60_000, 900_000, 6000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,22 +104,20 @@ func TestFollowingMembers(t *testing.T) {
 			memory := docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})
 			chat := placement.Cluster{Tenant: "acme", Name: "chat"}
 			service := func(s docstore.Store) *placement.Service {
-				return placement.New(s, &placement.Options{Now: clock.Now, Changes: c.changes})
+				return placement.New(s, &placement.Options{Now: clock.Now})
 			}
 			writer := service(memory)
 			join := func(i int) placement.Incarnation {
 				t.Helper()
 				clock.Advance(time.Millisecond)
-				o, err := writer.Join(t.Context(), placement.Join{Cluster: chat, Member: fmt.Sprint("member-", i), RequestID: "j",
-					TTL: time.Hour, Partitions: 1024, Address: fmt.Sprintf("10.0.%d.%d:9000", i/250, i%250),
-					Offer: placement.Offer{Kinds: []string{"room"}}})
+				o, err := writer.Join(t.Context(), joinOf(chat, i))
 				if err != nil || o.Code != placement.OK {
 					t.Fatalf("%+v, %v", o, err)
 				}
 				return o.Incarnation
 			}
-			grown(t, memory, c.members, clock.Now())
-			join(c.members) // from now on, changes are stored
+			grown(t, memory, chat, c.members)
+			join(c.members)
 			var wire, stored int
 			api := contracttest.Handler(t, httpapi.New(memory, httpapi.Development{}, nil))
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

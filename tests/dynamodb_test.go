@@ -142,7 +142,7 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 		"heartbeat":               "map[UpdateItem:1], 0 read and 1 write units",
 		"topology":                "map[GetItem:1], 1 read and 0 write units",
 		"events, none new":        "map[Query:1], 1 read and 0 write units",
-		"joined":                  "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 44 write units",
+		"joined":                  "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 12 write units",
 	}
 	var units dynamodbtest.Units
 	suite.PlacementSteps(t, store, clock, func() { server.ResetCounts(); units = server.Consumed() }, func(step string) {
@@ -155,8 +155,7 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 }
 
 // TestPlacementUnitsAtScale: what changes of the members cost on DynamoDB with a thousand of them and 16 384
-// partitions, where epochs are stored as changes: each join, the largest step of all, and a replacement of every
-// member, one after the other.
+// partitions: each join, the largest step of all, and a replacement of every member, one after the other.
 func TestPlacementUnitsAtScale(t *testing.T) {
 	t.Parallel()
 	const members = 1000
@@ -164,7 +163,7 @@ func TestPlacementUnitsAtScale(t *testing.T) {
 	clock := suite.NewClock()
 	store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold",
 		awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: clock.Now})
-	s := placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep, Changes: true})
+	s := placement.New(store, &placement.Options{Now: clock.Now, Sleep: clock.Sleep})
 	chat := placement.Cluster{Tenant: "acme", Name: "chat"}
 	before := server.Consumed().Write
 	units := func(o placement.MemberOutcome, err error) (placement.Incarnation, float64) {
@@ -216,8 +215,8 @@ func TestPlacementUnitsOfMostMembers(t *testing.T) {
 		server := dynamodbtest.New(nil)
 		store := openDynamo(t, dynamoClient("http://dynamodb.test", server.RoundTripper()), "leasehold",
 			awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock})
-		alone := placement.New(store, &placement.Options{Changes: true})
-		waiting := placement.New(store, &placement.Options{Changes: true, JoinDelay: time.Second})
+		alone := placement.New(store, nil)
+		waiting := placement.New(store, &placement.Options{JoinDelay: time.Second})
 		ctx := context.WithoutCancel(t.Context())
 		var before dynamodbtest.Units
 		units := func() (read, write float64) {

@@ -53,7 +53,7 @@ func TestPlacementRequestsOnFirestore(t *testing.T) {
 		"heartbeat":               "map[BatchGetDocuments:1 Commit:1], 1 reads and 1 writes",
 		"topology":                "map[BatchGetDocuments:1], 1 reads and 0 writes",
 		"events, none new":        "map[RunQuery:1], 1 reads and 0 writes",
-		"joined":                  "map[BatchGetDocuments:2 Commit:1], 9 reads and 6 writes",
+		"joined":                  "map[BatchGetDocuments:2 Commit:1], 8 reads and 5 writes",
 	}
 	suite.PlacementSteps(t, store, clock, server.ResetCounts, func(step string) {
 		reads, writes := server.Billed()

@@ -126,30 +126,7 @@ func TestNeighbours(t *testing.T) {
 					t.Run("idempotency", func(t *testing.T) { neighbouringShops(t, shops, direction) })
 				})
 			}
-			t.Run("epochs as changes", func(t *testing.T) {
-				whole := launchOf(t, present.leasehold, []string{"LEASEHOLD_PLACEMENT_EPOCHS=whole"}, args...)
-				neighbouringEpochs(t, whole, both[0], both[1])
-			})
 		})
-	}
-}
-
-// neighbouringEpochs: a cluster that stores its epochs whole, as earlier versions do, begins with changes at the first
-// one of a server that does so. All servers go on with it, and know the same.
-func neighbouringEpochs(t *testing.T, whole, old, present *process) {
-	t.Helper()
-	const grown = tenant + "/clusters/grown/"
-	for i, p := range []*process{whole, present, old, whole} {
-		if got := ask(t, http.DefaultClient, "POST", fmt.Sprint(p.url, grown, "members/", i, "/join"),
-			`{"request_id":"j","kinds":["room"],"ttl_seconds":600}`); got.status != 200 {
-			t.Fatalf("member %d joins: %d %v", i, got.status, got.body)
-		}
-	}
-	a := ask(t, http.DefaultClient, "GET", old.url+grown+"topology", "")
-	b := ask(t, http.DefaultClient, "GET", present.url+grown+"topology", "")
-	if differs := alike("", a.body, b.body); a.status != 200 || b.status != 200 || differs != "" ||
-		member(t, b.body, "epoch") != "4" {
-		t.Errorf("%d %v and %d %v: %s", a.status, a.body, b.status, b.body, differs)
 	}
 }
 

@@ -84,9 +84,6 @@ type Options struct {
 	// StateRetention is how long activations that are free are kept with their states. 0 is for ever.
 	StateRetention time.Duration
 
-	// EpochsAsChanges has clusters store what changes with an epoch; see Changes of placement.Options.
-	EpochsAsChanges bool
-
 	// JoinDelay is how long a member that joins waits for others; see placement.Options. 0 is not at all.
 	JoinDelay time.Duration
 
@@ -143,7 +140,6 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	a.placement = placement.New(store, &placement.Options{
 		Now: o.Now, Retention: o.Retention, StateRetention: o.StateRetention, MaxClusters: o.Limits.ClustersPerTenant,
 		MaxIdentities: o.Limits.IdentitiesPerCluster,
-		Changes:       o.EpochsAsChanges,
 		JoinDelay:     o.JoinDelay,
 		Evicted:       o.Metrics.Evicted,
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/proof/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 const chat = "/v1/tenants/acme/clusters/chat"
@@ -674,28 +675,35 @@ func TestBadPlacementInput(t *testing.T) {
 // TestClusterIsFull: what all members of an epoch offer is bounded.
 func TestClusterIsFull(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	var kinds, labels []string
-	for i := range 64 {
-		kinds = append(kinds, fmt.Sprintf("%q", fmt.Sprintf("k%063d", i)))
+	most := placement.Offer{Labels: map[string]string{}}
+	for i := range placement.MaxKinds {
+		most.Kinds = append(most.Kinds, fmt.Sprintf("k%063d", i))
 	}
-	for i := range 16 {
-		labels = append(labels, fmt.Sprintf("%q:%q", fmt.Sprintf("l%063d", i), strings.Repeat("v", 128)))
+	for i := range placement.MaxLabels {
+		most.Labels[fmt.Sprintf("l%063d", i)] = strings.Repeat("v", placement.MaxLabelValueBytes)
 	}
-	for i := range 100 {
-		before := d.cluster()
-		a := d.post(fmt.Sprint(chat, "/members/m", i, "/join"),
-			`{"request_id":"j","partitions":16,"kinds":[`+strings.Join(kinds, ",")+`],"labels":{`+strings.Join(labels, ",")+`}}`)
-		if a.status == 200 {
-			continue
+	s, members := placement.New(d.store, nil), 0
+	for ; ; members++ {
+		o, err := s.Join(t.Context(), placement.Join{Cluster: placement.Cluster{Tenant: "acme", Name: "chat"},
+			Member: fmt.Sprint("m", members), RequestID: "j", Partitions: 16, TTL: time.Hour, Offer: most})
+		if err != nil || members > 300 {
+			t.Fatal(members, err)
 		}
-		a.refuses(t, 409, "CLUSTER_FULL", "")
-		if a.body["retryable"] != true || a.body["retry_after_ms"] == nil || a.number("epoch") != strconv.Itoa(i) ||
-			d.cluster() != before {
-			t.Errorf("%s", a.raw)
+		if o.Code == placement.ClusterFull {
+			break
 		}
-		return
 	}
-	t.Error("a hundred members with all that they can offer")
+	offer, err := json.Marshal(most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := d.cluster()
+	a := d.post(chat+"/members/one-more/join", `{"request_id":"j","partitions":16,`+string(offer[1:]))
+	a.refuses(t, 409, "CLUSTER_FULL", "")
+	if a.body["retryable"] != true || a.body["retry_after_ms"] == nil || a.number("epoch") != strconv.Itoa(members) ||
+		d.cluster() != before {
+		t.Errorf("after %d members with all that they can offer: %s", members, a.raw)
+	}
 }
 
 // TestLateResponsesOfPlacement: a store that takes longer to respond than the lease lasts.

@@ -42,7 +42,6 @@ type Config struct {
 	Store                   string
 	Retention               time.Duration // Forever: off
 	StateRetention          time.Duration // Forever: off
-	PlacementEpochs         string
 	PlacementJoinDelay      time.Duration // 0: off
 	RecordRefusals          time.Duration // 0: off
 	Data                    string

@@ -244,15 +244,6 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.StateRetention },
 	},
 	{
-		Env: "LEASEHOLD_PLACEMENT_EPOCHS", Group: groupStore, Type: Text, Default: "changes",
-		Choices: []string{"whole", "changes"}, Entries: apis | FunctionSweep | LambdaSweep,
-		Help: "How epochs of placement are stored: as what changed with each, which costs the same however many members a cluster " +
-			"has, or whole. Set whole while programs that use the store are of a version without this setting: they fail on a " +
-			"cluster with changes. A cluster begins with those at the next change of its members, and does not go back.",
-		More:  "See [placement.md](../guides/placement.md#sizing).",
-		field: func(c *Config) any { return &c.PlacementEpochs },
-	},
-	{
 		Env: "LEASEHOLD_PLACEMENT_JOIN_DELAY", Group: groupStore, Type: Duration, Default: "0s", Min: "0s", Max: "2s",
 		Entries: Serve,
 		Help: "How long a member that joins a cluster of placement waits for others that come to the same process, so that one epoch has up to 24 " +

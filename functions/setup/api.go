@@ -13,7 +13,7 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 	o := &httpapi.Options{
 		Log: log, Timeout: c.RequestTimeout, MachineIDs: ids, MaxIDsPerSubject: int(c.IDMaxLeasesPerSubject),
 		Retention: c.Retention, StateRetention: c.StateRetention, RecordRefusals: c.RecordRefusals,
-		EpochsAsChanges: epochsAsChanges(c), JoinDelay: c.PlacementJoinDelay,
+		JoinDelay:       c.PlacementJoinDelay,
 		InsecureAnyHost: c.InsecureListenAnywhere, Origins: c.CORSOrigins,
 		MaxTakeovers: c.MaxTakeovers,
 		Limits: httpapi.Limits{

@@ -102,10 +102,8 @@ func Sweep(c *settings.Config, queue analysis.Queue) analysis.Sweep {
 // Clusters returns what sweeps clusters.
 func Clusters(c *settings.Config, store docstore.Store, m *metrics.Metrics) *placement.Service {
 	return placement.New(store, &placement.Options{Retention: c.Retention, StateRetention: c.StateRetention,
-		Changes: epochsAsChanges(c), Evicted: m.Evicted})
+		Evicted: m.Evicted})
 }
-
-func epochsAsChanges(c *settings.Config) bool { return c.PlacementEpochs == "changes" }
 
 // guard says which callers an internal endpoint accepts. [settings.Load] has checked that it knows them.
 func guard(ctx context.Context, c *settings.Config, account string) (tasks.Guard, error) {

@@ -39,7 +39,7 @@ func (s *simulation) newProcess(name string) *process {
 	var store docstore.Store = watched{s.open(p.random), s.ledger, p}
 	off := p.time(4*time.Second) - 2*time.Second
 	provider := func(s docstore.Store) cluster.Provider {
-		return direct.Cluster(placement.New(s, &placement.Options{Changes: true,
+		return direct.Cluster(placement.New(s, &placement.Options{
 			Now: func() time.Time { return time.Now().Add(off) }}), chat)
 	}
 	p.requests = commands{provider(line{store, p}), provider(store), p}

@@ -170,7 +170,7 @@ func (d damaged) runs(t *testing.T) {
 }
 
 func (d damaged) clusters(t *testing.T) {
-	s := placement.New(d, &placement.Options{Now: d.clock.Now, Changes: true})
+	s := placement.New(d, &placement.Options{Now: d.clock.Now})
 	cluster := placement.Cluster{Tenant: "acme", Name: "prod"}
 	for _, name := range []string{"a", "m", "z"} {
 		j := placement.Join{Cluster: cluster, Member: name, RequestID: "j", Offer: placement.Offer{Kinds: []string{"room"}}}

@@ -246,9 +246,9 @@ func LatePlacements(ctx context.Context, l Late, name string, seed uint64) (Late
 	p := newLateProgram(l, seed)
 	cluster := placement.Cluster{Tenant: "acme", Name: name}
 	var processes []*placement.Service
-	for i, s := range p.stores {
+	for _, s := range p.stores {
 		processes = append(processes, placement.New(s, &placement.Options{
-			Changes: i > 0, Now: p.Now, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+			Now: p.Now, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		}))
 	}
 	p.dump = func(ctx context.Context) (string, error) {

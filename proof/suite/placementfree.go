@@ -16,7 +16,7 @@ import (
 func freePlacements(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := newStore(t, clock.Now)
-	s := placement.New(store, &placement.Options{Now: clock.Now, Changes: true})
+	s := placement.New(store, &placement.Options{Now: clock.Now})
 	cluster := placement.Cluster{Tenant: "acme", Name: "free"}
 	join := func(member string, ttl time.Duration, offer placement.Offer) placement.MemberOutcome {
 		t.Helper()

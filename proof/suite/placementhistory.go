@@ -36,7 +36,7 @@ func PlacementHistory(ctx context.Context, store docstore.Store, clock *Clock, n
 		p := &placing{
 			caller: c, cluster: first.cluster, lives: map[string]int64{}, seqs: map[string]int64{},
 			service: placement.New(oneCluster{through{paused}, "acme/" + first.cluster.Name},
-				&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Changes: true}),
+				&placement.Options{Now: clock.Now, Sleep: clock.Sleep}),
 		}
 		return func() error { return p.command(ctx) }
 	})

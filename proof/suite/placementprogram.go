@@ -179,7 +179,7 @@ func newPlacementRun(store docstore.Store, clock *Clock, name string) *placement
 	}
 	for i := range r.via {
 		r.via[i] = placement.New(oneCluster{through{r.lossy}, "acme/" + name},
-			&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention, Changes: i == 1})
+			&placement.Options{Now: clock.Now, Sleep: clock.Sleep, Retention: oracleRetention})
 	}
 	return r
 }

@@ -16,7 +16,7 @@ func Placements(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 	placementsProof.of(t, newStore)
 	t.Run("what the dead had can be had", func(t *testing.T) { freePlacements(t, newStore) })
 	t.Run("states are kept", func(t *testing.T) { keptStates(t, newStore) })
-	t.Run("states of an earlier version are kept", func(t *testing.T) { earlierStates(t, newStore) })
+	t.Run("states of another setting are kept", func(t *testing.T) { statesOfAnotherSetting(t, newStore) })
 	t.Run("what comes late has no effect", func(t *testing.T) { lateRequests(t, newStore, LatePlacements) })
 	t.Run("round trips", func(t *testing.T) { placementRequests(t, newStore) })
 }

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -132,33 +131,32 @@ func keptStates(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 	}
 }
 
-// earlierStates asks what becomes of a state that an earlier version of the program has told the store to remove in 30
-// days: the next sweep has the store keep it.
-func earlierStates(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
+// statesOfAnotherSetting asks what becomes of a state that a program with another setting has told the store to remove
+// after the retention: the next sweep of one that keeps states for ever has the store keep it.
+func statesOfAnotherSetting(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	clock := NewClock()
 	store := newStore(t, clock.Now)
+	other := placement.New(store, &placement.Options{Now: clock.Now, StateRetention: time.Hour})
 	s := placement.New(store, &placement.Options{Now: clock.Now})
-	cluster := placement.Cluster{Tenant: "acme", Name: "earlier"}
-	if o, err := s.Join(t.Context(), placement.Join{Cluster: cluster, Member: "ann", RequestID: "j"}); err != nil ||
-		o.Code != placement.OK {
+	cluster := placement.Cluster{Tenant: "acme", Name: "settings"}
+	if o, err := s.Join(t.Context(), placement.Join{Cluster: cluster, Member: "ann", RequestID: "j",
+		Offer: placement.Offer{Kinds: []string{"room"}}}); err != nil || o.Code != placement.OK {
 		t.Fatal(o, err)
 	}
-	const month = 30 * 24 * time.Hour
 	for _, state := range []string{"", "chairs"} {
-		w := docstore.Write{
-			Key: docstore.Key{Kind: placement.ActivationKind, Tenant: "acme/earlier", ID: fmt.Sprintf("room/%q", state)},
-			Set: map[string]docstore.Value{
-				"phase": docstore.String("FREE"), "token": docstore.Int(7), "member": docstore.String("ann"),
-				"incarnation": docstore.Int(1), "epoch": docstore.Int(1), "changed_at": docstore.Now, "rev": docstore.Int(3),
-				"kept_until": docstore.Now.Add(month),
-			},
-			Keep: month,
+		o, err := other.Claim(t.Context(), placement.Claim{Cluster: cluster,
+			Identity: placement.Identity{Kind: "room", ID: "of " + state}, RequestID: "c"})
+		if err != nil || o.Code != placement.OK {
+			t.Fatal(o, err)
 		}
-		if state != "" {
-			w.Set["state"], w.Set["state_version"] = docstore.Bytes(state), docstore.Int(1)
+		h := placement.Hold{Cluster: cluster, Identity: o.Activation.Identity, Owner: o.Activation.Owner,
+			Token: o.Activation.Token}
+		if o, err = other.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "w",
+			Data: []byte(state)}); err != nil || o.Code != placement.OK {
+			t.Fatal(o, err)
 		}
-		if _, err := store.Write(t.Context(), w); err != nil {
-			t.Fatal(err)
+		if o, err = other.Deactivate(t.Context(), placement.Deactivate{Hold: h}); err != nil || o.Code != placement.OK {
+			t.Fatal(o, err)
 		}
 	}
 	for range 4 {
@@ -170,7 +168,7 @@ func earlierStates(t *testing.T, newStore func(t *testing.T, now func() time.Tim
 				t.Fatal(err)
 			}
 		}
-		clock.Advance(month)
+		clock.Advance(placement.DefaultRetention)
 	}
 	p, err := s.Snapshot(t.Context(), cluster, placement.Query{})
 	if err != nil || len(p.Activations) != 1 || string(p.Activations[0].State) != "chairs" {

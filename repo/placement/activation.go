@@ -131,6 +131,20 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 	return a, r.Err()
 }
 
+// stored is State of a document that was read: it has all fields that a claim writes. After a step of an owner no more
+// is known of one than the step says.
+func (s subject) stored(d docstore.Doc) (Activation, error) {
+	a, err := s.State(d)
+	if err != nil {
+		return a, err
+	}
+	r := rule.Read(s.key(), d)
+	if r.Required(fToken, fRev, fMember, fIncarnation, fEpoch, fClaimedAt, fChangedAt); a.Phase == Active {
+		r.Required(fActivatedAt)
+	}
+	return a, r.Err()
+}
+
 // grant gives an activation to an owner, with a token that is higher than all before. It is decided on the document
 // that was read, and applies only to that.
 type grant struct {

@@ -21,8 +21,7 @@ import (
 
 // # Epochs as changes
 //
-// The document of an epoch has its members and its table, whole, or what changed with the epoch and one part of 64 of
-// the state after it:
+// The document of an epoch has what changed with the epoch, and one part of 64 of the state after it:
 //
 //	epoch     …  130          131          132
 //	changed      a joined     b left       c drains
@@ -36,19 +35,10 @@ import (
 // same where no partition moves. The document has a sum of the whole state: what was put together of other documents
 // than the writer knew is damage, not a topology. The number of an epoch does not tell it from one that a store lost:
 // see head.names.
-//
-// A cluster begins to store changes at the first change of its members by a Service with [Options.Changes], and then
-// does for as long as it exists. Its head says so as a version of the hash that earlier programs refuse to go by.
 
-const (
-	// changesVersion is fHashVersion in the head and in the epochs of a cluster that stores changes. The hash is
-	// that of HashVersion.
-	changesVersion = 2
-
-	// epochParts is in how many parts the state of a cluster is written, one with each epoch: so many documents are read
-	// by who knows nothing.
-	epochParts = 64
-)
+// epochParts is in how many parts the state of a cluster is written, one with each epoch: so many documents are read by
+// who knows nothing.
+const epochParts = 64
 
 const fChanges = "changes" // of an epoch: what changed and a part of the state, as epochChanges, JSON, deflated
 
@@ -60,11 +50,10 @@ type placed struct {
 
 // epochChanges is what an epoch says.
 type epochChanges struct {
-	Begins bool     `json:"begins,omitempty"` // there was nothing before: no members, and no partition has one
-	From   int64    `json:"from"`             // the first of the documents up to this one that are as good as all before
-	Set    []placed `json:"set,omitempty"`    // members that joined or changed
-	Gone   []uint16 `json:"gone,omitempty"`   // slots of members that are gone
-	Moved  []byte   `json:"moved,omitempty"`  // partitions with another slot: see appendMoves
+	From  int64    `json:"from"`            // the first epoch of the cluster, before which it had no members
+	Set   []placed `json:"set,omitempty"`   // members that joined or changed
+	Gone  []uint16 `json:"gone,omitempty"`  // slots of members that are gone
+	Moved []byte   `json:"moved,omitempty"` // partitions with another slot: see appendMoves
 
 	// The part of the state after the epoch: members whose slot, and partitions whose number, has the remainder of the
 	// epoch when divided by epochParts.
@@ -84,28 +73,15 @@ type state struct {
 // partOf is the part of the state that an epoch writes.
 func partOf(epoch int64) int { return int(epoch % epochParts) }
 
-// slotsOf are the slots of a topology's members. Where none are stored they are in the order of their names.
-func (t *Topology) slotsOf() []uint16 {
-	if t.slots != nil {
-		return t.slots
-	}
-	slots := make([]uint16, len(t.Members))
-	for i := range slots {
-		slots[i] = uint16(i + 1)
-	}
-	return slots
-}
-
 // state is the topology in terms of slots.
 func (t *Topology) state() *state {
 	s := &state{epoch: t.Epoch, table: make([]uint16, len(t.table))}
-	slots := t.slotsOf()
-	for i, n := range slots {
+	for i, n := range t.slots {
 		s.set(n, t.Members[i])
 	}
 	for p, m := range t.table {
 		if m != noMember {
-			s.table[p] = slots[m]
+			s.table[p] = t.slots[m]
 		}
 	}
 	return s
@@ -121,11 +97,11 @@ func (s *state) set(slot uint16, m Member) {
 // settle gives the members of the next epoch their slots: those that they had before, or the lowest that are free.
 func (t *Topology) settle(before *Topology) {
 	t.slots = make([]uint16, len(t.Members))
-	had, taken := before.slotsOf(), map[uint16]bool{0: true}
+	taken := map[uint16]bool{0: true}
 	for i, m := range t.Members {
 		if n, ok := before.search(m.Member); ok {
-			t.slots[i] = had[n]
-			taken[had[n]] = true
+			t.slots[i] = before.slots[n]
+			taken[t.slots[i]] = true
 		}
 	}
 	free := uint16(0)
@@ -168,7 +144,7 @@ func bytesOf(numbers []uint16, first, step int) []byte {
 
 // changed is what changed from before, nil for nothing, and the part of the epoch.
 func (s *state) changed(before *state, from int64) epochChanges {
-	c := epochChanges{Begins: before == nil, From: from}
+	c := epochChanges{From: from}
 	if before == nil {
 		before = &state{table: make([]uint16, len(s.table))}
 	}
@@ -316,16 +292,14 @@ func (s *state) topology(t *Topology) (*Topology, error) {
 	return t.seal(), nil
 }
 
-// writeChanges is the epoch as a document of what changed from before, which is nil for the first of a cluster.
-func (t *Topology) writeChanges(c Cluster, before *Topology) (docstore.Write, error) {
+// write is the epoch as its document, created once and never changed: what changed from before, which is nil for the
+// first of a cluster.
+func (t *Topology) write(c Cluster, before *Topology) (docstore.Write, error) {
 	var from *state
-	if t.chain = t.Epoch; before == nil {
-		before = NewTopology(t.Partitions())
-	} else {
-		from, t.chain = before.state(), before.chain
+	if t.first = t.Epoch; before != nil {
+		from, t.first = before.state(), before.first
 	}
-	t.settle(before)
-	content, err := json.Marshal(t.state().changed(from, t.chain))
+	content, err := json.Marshal(t.state().changed(from, t.first))
 	if err != nil {
 		return docstore.Write{}, err
 	}
@@ -340,7 +314,19 @@ func (t *Topology) writeChanges(c Cluster, before *Topology) (docstore.Write, er
 	if err := w.Close(); err != nil {
 		return docstore.Write{}, err
 	}
-	return t.document(c, changesVersion, map[string]docstore.Value{fChanges: docstore.Bytes(b.Bytes())}), nil
+	return docstore.Write{
+		Key: c.epoch(t.Epoch),
+		If:  docstore.Absent{},
+		Set: map[string]docstore.Value{
+			fEpoch:       docstore.Int(t.Epoch),
+			fPartitions:  docstore.Int(len(t.table)),
+			fHashVersion: docstore.Int(HashVersion),
+			fChangedAt:   docstore.Now,
+			fDrawn:       docstore.String(t.drawn),
+			fCause:       docstore.String(t.Cause),
+			fChanges:     docstore.Bytes(b.Bytes()),
+		},
+	}, nil
 }
 
 // changesOf reads the document of an epoch that says what changed.
@@ -351,13 +337,17 @@ func (c Cluster) changesOf(epoch int64, d docstore.Doc) (*Topology, epochChanges
 	partitions := int(r.Number(fPartitions))
 	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(r.Bytes(fChanges))),
 		64*docstore.MaxBytes))
-	if err != nil || json.Unmarshal(content, &said) != nil || checkPartitions(partitions) != nil || t.Epoch != epoch {
+	if t.Epoch != epoch {
+		r.Fail(fEpoch, "that of the document's ID")
+	}
+	if err != nil || json.Unmarshal(content, &said) != nil || checkPartitions(partitions) != nil {
 		r.Fail(fChanges, "what changed with the epoch")
 	}
+	r.Required(fHashVersion, fChangedAt, fDrawn, fCause)
 	if r.Err() != nil {
 		return nil, said, r.Err()
 	}
-	t.table, t.chain = make([]uint16, partitions), said.From
+	t.table, t.first = make([]uint16, partitions), said.From
 	return t, said, nil
 }
 
@@ -377,15 +367,6 @@ func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topo
 	}
 	for i, d := range docs {
 		n := epoch - int64(len(docs)-1-i)
-		if d != nil && d[fChanges] == nil { // an epoch before changes were stored
-			whole, failed := c.topologyOf(n, d)
-			if s, missing, last, steps = nil, 0, whole, nil; failed != nil {
-				err = failed
-			} else if s = whole.state(); n == epoch {
-				return whole, nil
-			}
-			continue
-		}
 		var t *Topology
 		var said epochChanges
 		failed := errMissing
@@ -396,9 +377,9 @@ func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topo
 			s, err = nil, failed
 			continue
 		}
-		if said.Begins || s == nil || len(s.table) != t.Partitions() {
+		if begins := said.From == n; begins || s == nil || len(s.table) != t.Partitions() {
 			s, missing, last = &state{table: make([]uint16, t.Partitions())}, epochParts, nil
-			if said.Begins {
+			if begins {
 				missing = 0
 			}
 		}
@@ -426,10 +407,10 @@ func (c Cluster) unroll(epoch int64, docs []docstore.Doc, base *Topology) (*Topo
 	return nil, fmt.Errorf("epoch %d of %q cannot be put together: %w", epoch, c.Name, cmp.Or(err, errMissing))
 }
 
-// readEpoch reads an epoch from the store, nil if it is not there. Where changes are stored it takes those since base,
-// if that is one of the epochs shortly before, in one request; otherwise all that are needed, in two.
+// readEpoch reads an epoch from the store, nil if it is not there. It takes the changes since base, if that is one of
+// the epochs shortly before, in one request; otherwise all that are needed, in two.
 func (s *Service) readEpoch(ctx context.Context, c Cluster, epoch int64, base *Topology) (*Topology, error) {
-	if base != nil && base.slots != nil && base.Epoch < epoch && base.Epoch+epochParts > epoch {
+	if base != nil && base.Epoch < epoch && base.Epoch+epochParts > epoch {
 		docs, err := s.epochDocs(ctx, c, base.Epoch+1, epoch)
 		if err != nil {
 			return nil, err
@@ -444,18 +425,16 @@ func (s *Service) readEpoch(ctx context.Context, c Cluster, epoch int64, base *T
 	if err != nil || docs[0] == nil {
 		return nil, err
 	}
-	if docs[0][fChanges] != nil {
-		_, said, err := c.changesOf(epoch, docs[0])
+	_, said, err := c.changesOf(epoch, docs[0])
+	if err != nil {
+		return nil, err
+	}
+	if from := max(said.From, epoch-epochParts+1); from < epoch {
+		before, err := s.epochDocs(ctx, c, from, epoch-1)
 		if err != nil {
 			return nil, err
 		}
-		if from := max(said.From, epoch-epochParts+1); from < epoch {
-			before, err := s.epochDocs(ctx, c, from, epoch-1)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(before, docs...)
-		}
+		docs = append(before, docs...)
 	}
 	return c.unroll(epoch, docs, nil)
 }

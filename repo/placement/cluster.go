@@ -114,11 +114,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 		if err != nil {
 			return MemberOutcome{}, err
 		}
-		most, ok := 0, !p.grows
-		if !ok {
-			most, ok = next.room()
-		}
-		if !ok {
+		if p.grows && !next.room() {
 			made, err := s.evictEnded(ctx, c, 1)
 			if err != nil {
 				return MemberOutcome{}, err
@@ -129,7 +125,7 @@ func (s *Service) change(ctx context.Context, c Cluster, partitions int, names [
 			return v.rejected(MemberOutcome{
 				Code: ClusterFull, Incarnation: p.outcome.Incarnation, RetryAfter: made.next,
 				Detail: fmt.Sprintf("a cluster has %d members and %d bytes about them at most, and the leases of all of them last",
-					MaxMembers, most),
+					MaxMembers, maxOfferBytes),
 			}).outcome, nil
 		}
 		if v.head.fresh() {
@@ -186,7 +182,7 @@ func (s *Service) pause(ctx context.Context, took time.Duration, try int) error 
 	return s.sleep(ctx, rand.N(1+took<<min(try+1, maxPause)))
 }
 
-// look reads what a change is decided on: one request, two if the epoch is not known here.
+// look reads what a change is decided on: one request, and those of [Service.Topology] for an epoch that is not known.
 func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []string) (*sight, error) {
 	keys := []docstore.Key{c.head()}
 	for _, n := range names {
@@ -220,26 +216,18 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 // changeWrites are all writes of a change, in one step: the head, on the condition that it is the one that was read,
 // the next epoch, and what the plan says.
 func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, moved int) ([]docstore.Write, error) {
-	// a cluster that stores changes goes on with it
-	changes := s.changes || v.head.hashVersion == changesVersion
-	version, ended := HashVersion, v.head.epoch
 	next.drawn = fmt.Sprintf("%08x", rand.Uint32()) // of one length: so are the documents
-	write := func() (docstore.Write, error) { return next.write(c) }
-	if changes {
-		version, ended = changesVersion, next.Epoch-epochParts
-		before := v.top
-		if v.head.fresh() {
-			before = nil
-		}
-		write = func() (docstore.Write, error) { return next.writeChanges(c, before) }
+	before := v.top
+	if v.head.fresh() {
+		before = nil
 	}
-	body, err := write()
+	body, err := next.write(c, before)
 	if err != nil {
 		return nil, err
 	}
 	head := docstore.Write{Key: c.head(), If: docstore.Absent{}, Set: map[string]docstore.Value{
 		fEpoch: docstore.Int(next.Epoch), fPartitions: docstore.Int(next.Partitions()),
-		fHashVersion: docstore.Int(version),
+		fHashVersion: docstore.Int(HashVersion),
 		fChangedAt:   docstore.Now,
 		fDrawn:       docstore.String(next.drawn),
 	}, Unset: []string{fRemoved}, Until: p.end.NotAfter} // the step is all or none
@@ -248,7 +236,7 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 		writes[0].If = append(v.head.same(), docstore.Not{Cond: docstore.LE{
 			Field: fChangedAt, Value: docstore.Now.Add(v.head.changedAt.Sub(v.at) - maxDelay)}})
 	}
-	if !v.head.fresh() && (ended >= next.chain || !changes) {
+	if ended := next.Epoch - epochParts; ended >= next.first {
 		writes = append(writes, docstore.Write{Key: c.epoch(ended), Keep: keepEpochs})
 	}
 	writes = append(writes, p.writes...)
@@ -259,21 +247,16 @@ func (s *Service) changeWrites(c Cluster, v *sight, p plan, next *Topology, move
 	return writes, nil
 }
 
-// room reports whether a cluster may be so large, and how many bytes there may be about its members. Where changes are
-// stored, each part of the state must have room in a document: an epoch that must be, such as that of an eviction,
-// writes the part whose turn it is.
-func (t *Topology) room() (most int, ok bool) {
+// room reports whether a cluster may be so large. Each part of the state must have room in a document: an epoch that
+// must be, such as that of an eviction, writes the part whose turn it is.
+func (t *Topology) room() bool {
 	sum, parts := 0, [epochParts]int{}
 	for i := range t.Members {
 		b, _ := json.Marshal(&t.Members[i]) //nolint:errchkjson // texts and numbers can always be encoded
-		if sum += len(b) + 1; t.slots != nil {
-			parts[t.slots[i]%epochParts] += len(b) + 1
-		}
+		sum += len(b) + 1
+		parts[t.slots[i]%epochParts] += len(b) + 1
 	}
-	if most = maxOfferBytes; t.slots == nil {
-		most = maxBodyBytes - 2*len(t.table)
-	}
-	return most, len(t.Members) <= MaxMembers && sum <= most && slices.Max(parts[:]) <= maxPartBytes
+	return len(t.Members) <= MaxMembers && sum <= maxOfferBytes && slices.Max(parts[:]) <= maxPartBytes
 }
 
 // Join makes a member; see [Join]. One read and one write of the store, unless others change the members at the same

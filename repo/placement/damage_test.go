@@ -65,6 +65,99 @@ func TestDamagedSeat(t *testing.T) {
 	}
 }
 
+// TestDocumentsThatLackAField: a document without a field that all of its kind have is damaged, and the error names the
+// field.
+func TestDocumentsThatLackAField(t *testing.T) {
+	t.Parallel()
+	topology := func(w *world) error {
+		_, err := w.another().Topology(w.Context(), w.cluster)
+		return err
+	}
+	lookup := func(w *world) error {
+		_, err := w.another().Lookup(w.Context(), placement.Lookup{Cluster: w.cluster, Identity: room("lobby")})
+		return err
+	}
+	sweep := func(w *world) error {
+		_, err := w.another().Sweep(w.Context(), 0)
+		return err
+	}
+	for kind, c := range map[string]struct {
+		fields string
+		read   func(*world) error
+	}{
+		"placement_clusters": {"epoch partitions hash_version changed_at drawn", topology},
+		"placement_epochs":   {"epoch partitions hash_version changed_at drawn cause changes", topology},
+		"placement_members": {"incarnation status since", func(w *world) error {
+			_, err := w.DrainMember(w.Context(), w.cluster, placement.Incarnation{Member: "ann", Number: 1})
+			return err
+		}},
+		"placement_member_leases": {"incarnation seq", lookup},
+		placement.ActivationKind: {"token rev phase member incarnation epoch claimed_at activated_at changed_at",
+			lookup},
+		"placement_events": {"at member incarnation to", func(w *world) error {
+			p := must[placement.EventPage](w)(w.Events(w.Context(), w.cluster, placement.EventQuery{}))
+			var errs []error
+			for _, d := range p.Damaged {
+				errs = append(errs, d.Err)
+			}
+			return errors.Join(errs...)
+		}},
+		"placement_registry":        {"epoch changed_at walked_at", sweep},
+		"placement_registry, begun": {"after began began_changed_at", sweep},
+	} {
+		for field := range strings.FieldsSeq(c.fields) {
+			t.Run(kind+", "+field, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+				w.active(room("lobby"))
+				kind, begun := strings.CutSuffix(kind, ", begun")
+				limit := 0
+				if begun {
+					limit = 1 // the sweep comes no further than the first page
+				}
+				w.sweep(limit)
+				if err := c.read(w); err != nil {
+					t.Fatal(err)
+				}
+				if w.sweep(limit); begun {
+					w.clock.Advance(25 * time.Hour)
+					w.sweep(limit)
+				}
+				k := docstore.Key{Kind: kind, ID: "acme/prod"}
+				if kind != "placement_registry" {
+					k.Tenant, k.ID = "acme/prod", w.kinds(kind)[0]
+				}
+				must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: field},
+					Unset: []string{field}}))
+				if err := c.read(w); !errors.Is(err, docstore.ErrDamaged) || !strings.Contains(err.Error(), k.String()) ||
+					field != "partitions" && !strings.Contains(err.Error(), strconv.Quote(field)) {
+					t.Errorf("without %s: %v", field, err)
+				}
+			})
+		}
+	}
+}
+
+// TestWalkAtAStageThatIsNone: a sweep that finds a stage of the walk which there is not begins the walk anew, and comes
+// to its end.
+func TestWalkAtAStageThatIsNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann := w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	w.active(room("lobby"))
+	w.sweep(1)
+	must[placement.MemberOutcome](w)(w.Leave(t.Context(), w.cluster, ann))
+	k := docstore.Key{Kind: "placement_registry", ID: "acme/prod"}
+	must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: k, If: docstore.Has{Field: "stage"},
+		Set: docstore.Doc{"stage": docstore.String("placement_others"), "after": docstore.String("zz")}}))
+	w.wantSwept(w.sweep(0), placement.Swept{Clusters: 1, Freed: 1})
+	d := must[docstore.Snapshot](w)(w.store.Get(t.Context(), k)).Docs[0]
+	if d["stage"] != nil || d["walked_at"] == nil {
+		t.Errorf("the walk is at %v", d)
+	}
+}
+
 // elsewhere is a store with something else in the place of a document.
 type elsewhere struct {
 	docstore.Store

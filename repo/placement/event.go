@@ -82,5 +82,6 @@ func eventOf(k docstore.Key, d docstore.Doc) (Event, error) {
 		Moved:  int(r.Number(fMoved)),
 		Reason: r.Text(fReason),
 	}
+	r.Required(fAt, fMember, fIncarnation, fTo)
 	return e, r.Err()
 }

@@ -86,9 +86,6 @@ func parseCursor(after string) (c cursor, err error) {
 		return c, err
 	}
 	bad := field.Errorf("after", "must be what the page before named as next, or a time")
-	if len(parts) == 2 && len(parts[1]) == 16 && strings.Trim(parts[1], "0123456789abcdef") == "" {
-		return c, nil // of a version before
-	}
 	if len(parts) != 3 {
 		return c, bad
 	}

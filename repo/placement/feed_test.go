@@ -373,7 +373,7 @@ func TestPlacesThatAreGone(t *testing.T) {
 func TestPlacesThatNoPageGave(t *testing.T) {
 	w := newWorld(t)
 	for _, after := range []string{"now?", "~", "A~", "A~0123456789abcdeX", "A~1~", "A~-1~", "2026~x~*",
-		"2026~mjuptjk0~AAA",
+		"2026~mjuptjk0~AAA", "2026-01-01T00:00:00.000Z~0123456789abcdef",
 		"2026-01-01T00:00:00.000Z~mjuptjk0~" + strings.Repeat("A", 200)} {
 		if _, err := w.Events(t.Context(), w.cluster, placement.EventQuery{After: after}); err == nil ||
 			!strings.Contains(err.Error(), "after") {

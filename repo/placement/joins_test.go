@@ -108,7 +108,7 @@ func TestJoinsThatWait(t *testing.T) {
 				j := newJoins(t)
 				var servers []*placement.Service
 				for range c.servers {
-					servers = append(servers, placement.New(j.far, &placement.Options{JoinDelay: time.Second, Changes: true}))
+					servers = append(servers, placement.New(j.far, &placement.Options{JoinDelay: time.Second}))
 				}
 				for n := range many {
 					s := servers[n%len(servers)]

@@ -28,11 +28,7 @@ const (
 	MaxStateBytes      = 32 << 10
 	MaxMembers         = 5000
 
-	// maxBodyBytes bounds what an epoch says, and so its document where it is stored whole: DynamoDB stores 400 KB in an
-	// item.
-	maxBodyBytes = 360_000
-
-	// maxOfferBytes bounds what all members of an epoch say where changes are stored: Lambda sends 6 MB in a response.
+	// maxOfferBytes bounds what all members of an epoch say: Lambda sends 6 MB in a response.
 	maxOfferBytes = 2 << 20
 
 	// maxPartBytes bounds what the members of one part of the state say: with it, and with what changes, a document is

@@ -71,63 +71,57 @@ func (e *evolving) learn(s *placement.Service) {
 // lost ones has the current epoch as it is, whatever the two differ in, and changes that one: so all read the next one.
 func TestLostEpochs(t *testing.T) {
 	t.Parallel()
-	for _, changes := range []bool{true, false} {
-		for _, what := range []string{"join", "drain", "kinds", "labels", "weight", "full", "address"} {
-			for _, n := range []struct {
-				lost, since int
-				later       time.Duration // 0: in the same millisecond
-			}{{1, 0, time.Second}, {1, 1, time.Second}, {1, 1, 0}, {1, 5, time.Second}, {1, 5, 0}, {3, 1, time.Second},
-				{3, 4, 0}} {
-				t.Run(fmt.Sprintf("changes %v, %s, %d lost, %d since, %v later", changes, what, n.lost, n.since, n.later), func(t *testing.T) {
-					t.Parallel()
-					e := newEvolving(t, 7)
-					process := func() *placement.Service {
-						return placement.New(e.store, &placement.Options{Now: e.clock.Now, Changes: changes})
+	for _, what := range []string{"join", "drain", "kinds", "labels", "weight", "full", "address"} {
+		for _, n := range []struct {
+			lost, since int
+			later       time.Duration // 0: in the same millisecond
+		}{{1, 0, time.Second}, {1, 1, time.Second}, {1, 1, 0}, {1, 5, time.Second}, {1, 5, 0}, {3, 1, time.Second},
+			{3, 4, 0}} {
+			t.Run(fmt.Sprintf("%s, %d lost, %d since, %v later", what, n.lost, n.since, n.later), func(t *testing.T) {
+				t.Parallel()
+				e := newEvolving(t, 7)
+				e.join("a", func(j *placement.Join) { j.TTL = time.Hour })
+				e.many(5)
+				before, known, other := e.copied(), e.Service, e.another()
+				e.changing(known, what, "lost")
+				for i := range n.lost - 1 {
+					e.changing(known, "join", fmt.Sprint("lost too ", i))
+				}
+				e.store.Store = before
+				e.clock.Advance(n.later)
+				e.learn(other)
+				for i := range n.since {
+					if i == 0 {
+						e.changing(other, what, "another")
+					} else {
+						e.changing(other, "join", fmt.Sprint("since ", i))
 					}
-					e.Service = process()
-					e.join("a", func(j *placement.Join) { j.TTL = time.Hour })
-					e.many(5)
-					before, known, other := e.copied(), e.Service, process()
-					e.changing(known, what, "lost")
-					for i := range n.lost - 1 {
-						e.changing(known, "join", fmt.Sprint("lost too ", i))
-					}
-					e.store.Store = before
-					e.clock.Advance(n.later)
 					e.learn(other)
-					for i := range n.since {
-						if i == 0 {
-							e.changing(other, what, "another")
-						} else {
-							e.changing(other, "join", fmt.Sprint("since ", i))
-						}
-						e.learn(other)
-					}
-					lost := known.Cached(e.cluster)
-					number := lost.Epoch
-					if want := e.epochs[number]; want != nil {
-						e.same("by its number", must[*placement.Topology](e.world)(known.Epoch(t.Context(), e.cluster, number)),
-							number)
-					}
-					e.same("one that knows what was lost",
-						must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), e.latest)
-					e.store.took()
-					e.same("and again", must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), e.latest)
-					if got := e.store.took(); got != [2]int{1, 0} {
-						t.Errorf("%v requests for an epoch that is known", got)
-					}
-					told := e.since("one that knows what was lost", known, e.all()...)
-					if n.later > 0 && e.since("of what was lost", known, lost) != 1 || told == 0 {
-						t.Errorf("it says nothing of what changed since the lost epoch, or since %d others", told)
-					}
-					e.changing(known, "join", "z")
-					e.learn(known)
-					e.same("one that knows what was before",
-						must[*placement.Topology](e.world)(other.Topology(t.Context(), e.cluster)), e.latest)
-					e.same("one that knows nothing",
-						must[*placement.Topology](e.world)(process().Topology(t.Context(), e.cluster)), e.latest)
-				})
-			}
+				}
+				lost := known.Cached(e.cluster)
+				number := lost.Epoch
+				if want := e.epochs[number]; want != nil {
+					e.same("by its number", must[*placement.Topology](e.world)(known.Epoch(t.Context(), e.cluster, number)),
+						number)
+				}
+				e.same("one that knows what was lost",
+					must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), e.latest)
+				e.store.took()
+				e.same("and again", must[*placement.Topology](e.world)(known.Topology(t.Context(), e.cluster)), e.latest)
+				if got := e.store.took(); got != [2]int{1, 0} {
+					t.Errorf("%v requests for an epoch that is known", got)
+				}
+				told := e.since("one that knows what was lost", known, e.all()...)
+				if n.later > 0 && e.since("of what was lost", known, lost) != 1 || told == 0 {
+					t.Errorf("it says nothing of what changed since the lost epoch, or since %d others", told)
+				}
+				e.changing(known, "join", "z")
+				e.learn(known)
+				e.same("one that knows what was before",
+					must[*placement.Topology](e.world)(other.Topology(t.Context(), e.cluster)), e.latest)
+				e.same("one that knows nothing",
+					must[*placement.Topology](e.world)(e.another().Topology(t.Context(), e.cluster)), e.latest)
+			})
 		}
 	}
 }
@@ -138,10 +132,6 @@ func TestLostEpochs(t *testing.T) {
 func TestWhoIsGoneAfterALoss(t *testing.T) {
 	t.Parallel()
 	e := newEvolving(t, 7)
-	process := func() *placement.Service {
-		return placement.New(e.store, &placement.Options{Now: e.clock.Now, Changes: true})
-	}
-	e.Service = process()
 	join := func(s *placement.Service, member string) placement.Incarnation {
 		t.Helper()
 		o := must[placement.MemberOutcome](e.world)(s.Join(t.Context(), placement.Join{Cluster: e.cluster, Member: member,
@@ -157,7 +147,7 @@ func TestWhoIsGoneAfterALoss(t *testing.T) {
 	before, known := e.copied(), e.Service
 	join(known, "lost")
 	e.store.Store = before
-	other := process()
+	other := e.another()
 	b := join(other, "b")
 	join(other, "c")
 	must[placement.MemberOutcome](e.world)(other.Leave(t.Context(), e.cluster, b))
@@ -219,7 +209,7 @@ func TestLostBetweenReadAndWrite(t *testing.T) {
 			e.join("a", func(j *placement.Join) { j.TTL = time.Hour })
 			e.changing(e.Service, "kinds", "room")
 			store := &meanwhile{Store: e.store}
-			s := placement.New(store, &placement.Options{Now: e.clock.Now, Sleep: e.clock.Sleep, Changes: true})
+			s := placement.New(store, &placement.Options{Now: e.clock.Now, Sleep: e.clock.Sleep})
 			must[*placement.Topology](e.world)(s.Topology(t.Context(), e.cluster))
 			before := e.copied()
 			if what == "change" {
@@ -242,7 +232,7 @@ func TestALateResponseIsNotKept(t *testing.T) {
 	e := newEvolving(t, 7)
 	e.join("a")
 	store := &meanwhile{Store: e.store}
-	s := placement.New(store, &placement.Options{Now: e.clock.Now, Changes: true})
+	s := placement.New(store, &placement.Options{Now: e.clock.Now})
 	store.got = func() { e.changing(s, "join", "b") }
 	if top := must[*placement.Topology](e.world)(s.Topology(t.Context(), e.cluster)); top.Epoch != 1 {
 		t.Errorf("epoch %d, and the head says 1", top.Epoch)

@@ -2,10 +2,8 @@ package placement
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -39,14 +37,12 @@ func (c Cluster) lease(member string) docstore.Key {
 }
 
 // Fields of the documents of a cluster. The head has fEpoch, fPartitions, fHashVersion, fChangedAt and fDrawn; an epoch
-// has them, and what makes a topology.
+// has them, fCause and fChanges.
 const (
 	fPartitions  = "partitions"
 	fHashVersion = "hash_version"
 	fDrawn       = "drawn"
 	fCause       = "cause"
-	fMembers     = "members" // JSON: a list of Member
-	fTable       = "table"   // 2 bytes for each partition, big endian: the index of its member
 
 	fKeptUntil = "kept_until" // of what has ended; also of activations
 
@@ -67,12 +63,11 @@ var (
 
 // head is what the document of a cluster says.
 type head struct {
-	epoch       int64
-	partitions  int
-	hashVersion int64
-	changedAt   time.Time
-	drawn       string // Topology.drawn
-	removed     int64  // the epoch that the cluster was removed from; 0 if it was not, or lives again
+	epoch      int64
+	partitions int
+	changedAt  time.Time
+	drawn      string // Topology.drawn
+	removed    int64  // the epoch that the cluster was removed from; 0 if it was not, or lives again
 }
 
 // fresh reports whether the next epoch is the first of a cluster.
@@ -80,97 +75,36 @@ func (h head) fresh() bool { return h.epoch == 0 || h.removed > 0 }
 
 // names reports whether the head is that of an epoch. Its number does not tell: a store that lost its latest writes
 // begins the epochs after them again, under the same numbers, and if its clock is behind that of the store before, in
-// the same millisecond. The step that writes an epoch gives both the same time, and the same text drawn by chance. An
-// earlier version of the program draws none, and leaves the one before in the head.
+// the same millisecond. The step that writes an epoch gives both the same time, and the same text drawn by chance.
 func (h head) names(t *Topology) bool {
-	return t != nil && t.Epoch == h.epoch && t.At.Equal(h.changedAt) &&
-		(t.drawn == h.drawn || t.drawn == "" || h.drawn == "")
+	return t != nil && t.Epoch == h.epoch && t.At.Equal(h.changedAt) && t.drawn == h.drawn
 }
 
 // same holds while the head is as it was read.
 func (h head) same() docstore.All {
-	same := docstore.All{docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)},
-		docstore.Eq{Field: fChangedAt, Value: docstore.FormatTime(h.changedAt)}}
-	if h.drawn != "" {
-		same = append(same, docstore.Eq{Field: fDrawn, Value: docstore.String(h.drawn)})
+	return docstore.All{
+		docstore.Eq{Field: fEpoch, Value: docstore.Int(h.epoch)},
+		docstore.Eq{Field: fChangedAt, Value: docstore.FormatTime(h.changedAt)},
+		docstore.Eq{Field: fDrawn, Value: docstore.String(h.drawn)},
 	}
-	return same
 }
 
 func (c Cluster) headOf(d docstore.Doc) (head, error) {
 	r := rule.Read(c.head(), d)
 	h := head{
-		epoch: r.Number(fEpoch), partitions: int(r.Number(fPartitions)), hashVersion: r.Number(fHashVersion),
+		epoch: r.Number(fEpoch), partitions: int(r.Number(fPartitions)),
 		changedAt: r.Time(fChangedAt), drawn: r.Text(fDrawn),
 		removed: r.Number(fRemoved),
 	}
-	if r.Err() == nil && (h.epoch < 1 || checkPartitions(h.partitions) != nil) {
+	version := r.Number(fHashVersion)
+	if r.Required(fHashVersion, fChangedAt, fDrawn); h.epoch < 1 || checkPartitions(h.partitions) != nil {
 		r.Fail(fEpoch, "an epoch, or its number of partitions is not one")
 	}
-	if r.Err() == nil && h.hashVersion != HashVersion && h.hashVersion != changesVersion {
+	if r.Err() == nil && version != HashVersion {
 		return h, fmt.Errorf("cluster %q places by version %d of the hash, and this program by %d: update the program",
-			c.Name, h.hashVersion, HashVersion)
+			c.Name, version, HashVersion)
 	}
 	return h, r.Err()
-}
-
-// write is the epoch as its document, whole: created once, never changed.
-func (t *Topology) write(c Cluster) (docstore.Write, error) {
-	members, err := json.Marshal(t.Members)
-	if err != nil {
-		return docstore.Write{}, err
-	}
-	table := make([]byte, 0, 2*len(t.table))
-	for _, m := range t.table {
-		table = binary.BigEndian.AppendUint16(table, m)
-	}
-	t.chain = t.Epoch
-	return t.document(c, HashVersion, map[string]docstore.Value{
-		fMembers: docstore.String(members), fTable: docstore.Bytes(table),
-	}), nil
-}
-
-// document is that of the epoch, with what says the members and the table.
-func (t *Topology) document(c Cluster, version int64, content map[string]docstore.Value) docstore.Write {
-	w := docstore.Write{
-		Key: c.epoch(t.Epoch),
-		If:  docstore.Absent{},
-		Set: map[string]docstore.Value{
-			fEpoch:       docstore.Int(t.Epoch),
-			fPartitions:  docstore.Int(len(t.table)),
-			fHashVersion: docstore.Int(version),
-			fChangedAt:   docstore.Now,
-			fDrawn:       docstore.String(t.drawn),
-			fCause:       docstore.String(t.Cause),
-		},
-	}
-	maps.Copy(w.Set, content)
-	return w
-}
-
-// topologyOf reads the document of an epoch.
-func (c Cluster) topologyOf(epoch int64, d docstore.Doc) (*Topology, error) {
-	r := rule.Read(c.epoch(epoch), d)
-	members, table := r.Text(fMembers), r.Bytes(fTable)
-	t := &Topology{Epoch: r.Number(fEpoch), At: r.Time(fChangedAt), Cause: r.Text(fCause), drawn: r.Text(fDrawn),
-		table: make([]uint16, len(table)/2)}
-	if err := json.Unmarshal([]byte(members), &t.Members); err != nil {
-		r.Fail(fMembers, "a list of members")
-	}
-	if len(t.table) != int(r.Number(fPartitions)) || checkPartitions(len(t.table)) != nil || t.Epoch != epoch {
-		r.Fail(fTable, "a table of as many partitions as the cluster has")
-	}
-	for p := range t.table {
-		t.table[p] = binary.BigEndian.Uint16(table[2*p:])
-		if m := int(t.table[p]); m != noMember && m >= len(t.Members) {
-			r.Fail(fTable, "a table of its members")
-		}
-	}
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	t.chain = epoch
-	return t.dated().seal(), nil
 }
 
 // dated gives the members that changed with the epoch its time, which no one knew when the epoch was written.
@@ -201,6 +135,7 @@ func (c Cluster) seatOf(name string, d docstore.Doc) (seat, error) {
 	if d != nil && !slices.Contains([]Status{MemberActive, MemberDraining, MemberLeft, MemberDead}, s.status) {
 		r.Fail(fStatus, "ACTIVE, DRAINING, LEFT or DEAD")
 	}
+	r.Required(fIncarnation, fSince)
 	return s, r.Err()
 }
 
@@ -264,6 +199,7 @@ func (c Cluster) leaseOf(name string, d docstore.Doc) (LeaseState, error) {
 	r := rule.Read(c.lease(name), d)
 	l := LeaseState{Number: r.Number(fIncarnation), Seq: r.Number(fSeq), ExpiresAt: r.Time(fExpiresAt),
 		Draining: r.Flag(fDraining)}
+	r.Required(fIncarnation, fSeq)
 	return l, r.Err()
 }
 

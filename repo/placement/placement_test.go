@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	clock := suite.NewClock()
 	store := &counted{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}
 	return &world{
-		T: t, Service: placement.New(store, &placement.Options{Now: clock.Now, Changes: true}), clock: clock, store: store,
+		T: t, Service: placement.New(store, &placement.Options{Now: clock.Now}), clock: clock, store: store,
 		cluster: placement.Cluster{Tenant: "acme", Name: "prod"},
 	}
 }

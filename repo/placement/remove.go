@@ -287,7 +287,7 @@ func (w *sweeping) idle(ctx context.Context, c Cluster, t *Topology, e docstore.
 	if err != nil || len(page.Entries) > 0 {
 		return false, err
 	}
-	h, applied, err := w.end(ctx, c, head{epoch: t.Epoch, changedAt: t.At}, t.Epoch)
+	h, applied, err := w.end(ctx, c, head{epoch: t.Epoch, changedAt: t.At, drawn: t.drawn}, t.Epoch)
 	switch {
 	case err != nil:
 		return false, err

@@ -32,7 +32,6 @@ type Service struct {
 	sleep     func(ctx context.Context, d time.Duration) error
 	retention time.Duration
 	keepState time.Duration // of what is free and has a state
-	changes   bool
 	joinDelay time.Duration
 
 	identities, clusters *census.Census
@@ -77,12 +76,6 @@ type Options struct {
 	// first may set it up. 0 is no bound.
 	MaxClusters int
 
-	// Changes has clusters store what changes with an epoch, not the whole of it: a change of the members costs a few
-	// kilobytes then, however many members there are. A cluster begins with it at the next change of its members, and goes
-	// on for as long as it exists. Programs of a version without this option fail on it, and change nothing: set it once
-	// none of them is left.
-	Changes bool
-
 	// JoinDelay is how long a join waits for others of its cluster that come to this Service, so that one epoch has up to
 	// 24 of them. One that replaces a member does not wait, nor one whose lease lasts for less than four times as long, or
 	// whose caller has less than twice as long. 0 is not at all.
@@ -111,7 +104,7 @@ func New(store docstore.Store, o *Options) *Service {
 		s.keepState = min(max(o.StateRetention.Truncate(time.Millisecond), s.retention), keepForever)
 	}
 	if o != nil {
-		s.changes, s.joinDelay = o.Changes, max(0, o.JoinDelay)
+		s.joinDelay = max(0, o.JoinDelay)
 		s.identities = census.New(store, ActivationKind, o.MaxIdentities, s.now)
 		s.clusters = census.NewNamed(store, registryKind, o.MaxClusters, s.now)
 		s.evicted = o.Evicted
@@ -176,7 +169,7 @@ func (s *Service) current(ctx context.Context, c Cluster, d docstore.Doc, before
 }
 
 // Topology is the current epoch of a cluster, nil if it never had a member, or was removed. One request to the store,
-// two if there is a new epoch.
+// two if there is a new epoch, three if this Service knows none of the 64 before it.
 func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -191,8 +184,7 @@ func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 }
 
 // Epoch is one epoch of a cluster, the current or an earlier one, by its number, 1 or more. It is nil if there was
-// none, or if it is kept no longer: the epochs before the current one are, for a day. One request to the store, two
-// where changes are stored.
+// none, or if it is kept no longer: the epochs before the current one are, for a day. Two requests to the store at most.
 func (s *Service) Epoch(ctx context.Context, c Cluster, number int64) (*Topology, error) {
 	if err := first(c.Validate(), field.Range("epoch", number, 1, docstore.MaxInt)); err != nil {
 		return nil, err
@@ -332,7 +324,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		}
 		s.learn(snap.At)
 		v := &view{at: snap.At, doc: snap.Docs[0]}
-		if v.act, err = c.State(v.doc); err != nil {
+		if v.act, err = c.stored(v.doc); err != nil {
 			return nil, err
 		}
 		if _, v.top, err = s.current(ctx, c.Cluster, snap.Docs[1], before); err != nil {
@@ -590,14 +582,9 @@ func (c Transfer) Validate() error {
 	return err
 }
 
-// request names the default of the lock as it was when it was 10 s: a version with that recognises the transfer, too.
 func (c Transfer) request() rule.Request {
-	lock := c.LockTTL
-	if lock == DefaultLockTTL {
-		lock = 10 * time.Second
-	}
 	return rule.Identify("transfer", strconv.FormatInt(c.Token, 10), c.RequestID).
-		With(append(append(table(c.Labels), table(c.Prefer)...), lock.String(), c.To)...)
+		With(append(append(table(c.Labels), table(c.Prefer)...), c.LockTTL.String(), c.To)...)
 }
 
 // Transfer gives an activation to another member; see [Transfer]. It costs what a claim costs. The codes of rejections
@@ -775,7 +762,7 @@ func (s *Service) Snapshot(ctx context.Context, c Cluster, q Query) (Snapshot, e
 	}
 	for _, e := range p.Entries {
 		kind, id, _ := strings.Cut(e.Key.ID, "/")
-		a, err := (subject{c, Identity{kind, id}}).State(e.Doc)
+		a, err := (subject{c, Identity{kind, id}}).stored(e.Doc)
 		if err != nil {
 			snap.Damaged = append(snap.Damaged, docstore.Damaged{Key: e.Key, Err: err})
 			continue

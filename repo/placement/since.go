@@ -10,9 +10,9 @@ import (
 //
 // Who follows the members of a cluster knows an earlier epoch, and needs what changed since. A process that saw epochs
 // come knows which members each of them changed: a topology has the names, of the epochs before it that the process
-// knew, and, where epochs are stored as changes, of those that it read. Earlier epochs are told by number and time,
-// because a store that lost its latest writes begins numbers again. What the names say is not what became of those
-// members: that is in the topology itself, so that a name too many does no harm.
+// knew, and of those that it read. Earlier epochs are told by number and time, because a store that lost its latest
+// writes begins numbers again. What the names say is not what became of those members: that is in the topology itself,
+// so that a name too many does no harm.
 
 // step is an earlier epoch, and the members that are others in the epoch behind it, came with it, or are gone.
 type step struct {

@@ -298,7 +298,7 @@ type progress struct {
 // the later one is looked through when walkEvery has passed.
 type epochName struct {
 	number int64
-	at     time.Time // zero where an earlier version of the program wrote it
+	at     time.Time
 }
 
 func (n epochName) of(t *Topology) bool { return n.number == t.Epoch && n.at.Equal(t.At) }
@@ -318,8 +318,14 @@ func progressOf(e docstore.Entry) (progress, error) {
 		rev: r.Number(fRev), seen: epochName{r.Number(fEpoch), r.Time(fChangedAt)}, at: r.Time(fWalkedAt),
 		stage: r.Text(fStage), after: r.Text(fAfter), began: epochName{r.Number(fBegan), r.Time(fBeganAt)},
 	}
-	if p.stage != "" && !slices.ContainsFunc(stages, func(s stage) bool { return s.kind == p.stage }) {
-		p.stage, p.after = "", "" // of another version of the program
+	switch {
+	case p.stage != "":
+		r.Required(fAfter, fBegan, fBeganAt)
+	case p.rev > 0:
+		r.Required(fEpoch, fChangedAt, fWalkedAt)
+	}
+	if !slices.ContainsFunc(stages, func(s stage) bool { return s.kind == p.stage }) {
+		p.stage, p.after = "", "" // a stage that this program does not have: the walk begins anew
 	}
 	return p, r.Err()
 }
@@ -458,7 +464,7 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 	t := w.Cached(c)
 	for _, e := range page.Entries {
 		kind, id, _ := strings.Cut(e.Key.ID, "/")
-		a, err := (subject{c, Identity{kind, id}}).State(e.Doc)
+		a, err := (subject{c, Identity{kind, id}}).stored(e.Doc)
 		switch {
 		case err != nil: // others are not kept from being freed
 			w.trouble(err)
@@ -501,8 +507,7 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 	return page.Next, w.remove(ctx, page, due)
 }
 
-// kept has the store keep a free activation with its state, which an earlier version of the program, or one with
-// another setting, has told it to remove.
+// kept has the store keep a free activation with its state, which a program with another setting has told it to remove.
 func (c subject) kept(a Activation) []docstore.Write {
 	return []docstore.Write{{
 		Key: c.key(), If: docstore.Eq{Field: fRev, Value: docstore.Int(a.rev)}, Unset: []string{fKeptUntil},
@@ -609,15 +614,9 @@ func (w *sweeping) epochs(ctx context.Context, c Cluster, after string) (string,
 	return next, w.remove(ctx, page, docstore.Has{Field: fEpoch})
 }
 
-// enders are, for each epoch of a page, the document of the one from which on it is not needed: that behind it, which
-// the last of a page does not have; or, where changes are stored, the one that has its part of the state again.
+// enders are, for each epoch of a page, the document of the one from which on it is not needed: it has that part of the
+// state again.
 func (w *sweeping) enders(ctx context.Context, c Cluster, page []docstore.Entry) (docs []docstore.Doc, err error) {
-	if t := w.Cached(c); t == nil || t.slots == nil || len(page) == 0 {
-		for _, e := range page[min(1, len(page)):] {
-			docs = append(docs, e.Doc)
-		}
-		return docs, nil
-	}
 	docs = make([]docstore.Doc, len(page))
 	var keys []docstore.Key
 	var at []int

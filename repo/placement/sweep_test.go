@@ -132,11 +132,11 @@ func TestSweepRemoves(t *testing.T) {
 	w.clock.Advance(48*time.Hour - time.Millisecond)
 	w.wantSwept(sweep(), placement.Swept{Clusters: 1})
 	w.clock.Advance(24 * time.Hour)
-	// An activation, a member and its lease, epoch 1, and seven events.
-	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Removed: 1 + 2 + 1 + 7})
+	// An activation, a member and its lease, and seven events; both epochs are needed.
+	w.wantSwept(sweep(), placement.Swept{Clusters: 1, Removed: 1 + 2 + 7})
 	for kind, want := range map[string]int{
 		placement.ActivationKind: 0, "placement_members": 0, "placement_member_leases": 0, "placement_events": 0,
-		"placement_epochs": 1, "placement_clusters": 1,
+		"placement_epochs": 2, "placement_clusters": 1,
 	} {
 		if got := w.kinds(kind); len(got) != want {
 			t.Errorf("%s: %v, want %d", kind, got, want)

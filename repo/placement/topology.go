@@ -120,9 +120,9 @@ type Topology struct {
 	table []uint16 // of each partition, the index of its member; noMember without one
 	seeds []uint64 // of each member
 
-	slots []uint16 // of each member, where the epoch is stored as changes
-	chain int64    // the first epoch whose document is needed, if it is not too long ago: see epochChanges.From
-	drawn string   // by chance, to tell epochs apart: see head.names; empty where an earlier version wrote the epoch
+	slots []uint16 // of each member: see placed
+	first int64    // epoch of the cluster: see epochChanges.From
+	drawn string   // by chance, to tell epochs apart: see head.names
 
 	steps []step // epochs before it, the oldest first: see Since
 }
@@ -260,6 +260,7 @@ func (t *Topology) Next(members []Member, heir map[string]string, cause string) 
 		}
 	}
 	after.table = balance(owners, after.weights(), after.seeds)
+	after.settle(t)
 	for p, m := range t.table {
 		if (m == noMember) != (after.table[p] == noMember) || m != noMember &&
 			t.Members[m].Member != after.Members[after.table[p]].Member {

@@ -28,6 +28,15 @@ func (r *Reader) Fail(field, want string) {
 	}
 }
 
+// Required says which fields a document has, if there is one.
+func (r *Reader) Required(fields ...string) {
+	for _, f := range fields {
+		if r.doc != nil && r.doc[f] == nil {
+			r.Fail(f, "there")
+		}
+	}
+}
+
 // take is the value of a field, if it has the type V.
 func take[V docstore.Value](r *Reader, field, want string) V {
 	stored := r.doc[field]

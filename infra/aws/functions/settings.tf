@@ -208,17 +208,6 @@ variable "state_retention" {
   }
 }
 
-variable "placement_epochs" {
-  description = "How epochs of placement are stored: as what changed with each, which costs the same however many members a cluster has, or whole. Set whole while programs that use the store are of a version without this setting: they fail on a cluster with changes. A cluster begins with those at the next change of its members, and does not go back. See docs/guides/placement.md#sizing. LEASEHOLD_PLACEMENT_EPOCHS of Lambda api, Lambda sweep; null is changes."
-  type        = string
-  default     = null
-
-  validation {
-    condition     = var.placement_epochs == null ? true : contains(["whole", "changes"], var.placement_epochs)
-    error_message = "placement_epochs must be whole or changes."
-  }
-}
-
 variable "record_refusals" {
   description = "Keep with each lock who was refused it last, and when. That costs a write when a request is refused, for each lock once in this time at the most, by each process. 0s records nothing. LEASEHOLD_RECORD_REFUSALS of Lambda api; null is 0s."
   type        = string
@@ -692,7 +681,6 @@ locals {
       LEASEHOLD_METRICS_EMF                = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION                  = var.retention
       LEASEHOLD_STATE_RETENTION            = var.state_retention
-      LEASEHOLD_PLACEMENT_EPOCHS           = var.placement_epochs
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_MAX_SKEW                   = var.max_skew
       LEASEHOLD_INDEX_SHARDS               = var.index_shards == null ? null : tostring(var.index_shards)
@@ -743,7 +731,6 @@ locals {
       LEASEHOLD_METRICS_EMF            = var.metrics_emf == null ? null : tostring(var.metrics_emf)
       LEASEHOLD_RETENTION              = var.retention
       LEASEHOLD_STATE_RETENTION        = var.state_retention
-      LEASEHOLD_PLACEMENT_EPOCHS       = var.placement_epochs
       LEASEHOLD_MAX_SKEW               = var.max_skew
       LEASEHOLD_INDEX_SHARDS           = var.index_shards == null ? null : tostring(var.index_shards)
       LEASEHOLD_QUEUE_TENANT_SEPARATOR = var.queue_tenant_separator

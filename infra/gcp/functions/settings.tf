@@ -213,17 +213,6 @@ variable "state_retention" {
   }
 }
 
-variable "placement_epochs" {
-  description = "How epochs of placement are stored: as what changed with each, which costs the same however many members a cluster has, or whole. Set whole while programs that use the store are of a version without this setting: they fail on a cluster with changes. A cluster begins with those at the next change of its members, and does not go back. See docs/guides/placement.md#sizing. LEASEHOLD_PLACEMENT_EPOCHS of Cloud Function API, Cloud Function Sweep; null is changes."
-  type        = string
-  default     = null
-
-  validation {
-    condition     = var.placement_epochs == null ? true : contains(["whole", "changes"], var.placement_epochs)
-    error_message = "placement_epochs must be whole or changes."
-  }
-}
-
 variable "record_refusals" {
   description = "Keep with each lock who was refused it last, and when. That costs a write when a request is refused, for each lock once in this time at the most, by each process. 0s records nothing. LEASEHOLD_RECORD_REFUSALS of Cloud Function API; null is 0s."
   type        = string
@@ -633,7 +622,6 @@ locals {
       LEASEHOLD_LOG_SAMPLE                 = var.log_sample == null ? null : tostring(var.log_sample)
       LEASEHOLD_RETENTION                  = var.retention
       LEASEHOLD_STATE_RETENTION            = var.state_retention
-      LEASEHOLD_PLACEMENT_EPOCHS           = var.placement_epochs
       LEASEHOLD_RECORD_REFUSALS            = var.record_refusals
       LEASEHOLD_ROOT                       = var.root
       LEASEHOLD_FIRESTORE_INDEX_SHARDS     = var.firestore_index_shards == null ? null : tostring(var.firestore_index_shards)
@@ -683,7 +671,6 @@ locals {
       LEASEHOLD_LOG_LEVEL              = var.log_level
       LEASEHOLD_RETENTION              = var.retention
       LEASEHOLD_STATE_RETENTION        = var.state_retention
-      LEASEHOLD_PLACEMENT_EPOCHS       = var.placement_epochs
       LEASEHOLD_ROOT                   = var.root
       LEASEHOLD_FIRESTORE_INDEX_SHARDS = var.firestore_index_shards == null ? null : tostring(var.firestore_index_shards)
       LEASEHOLD_TASK_TIMEOUT           = var.task_timeout

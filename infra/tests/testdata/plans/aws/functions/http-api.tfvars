@@ -45,7 +45,6 @@ log_sample                 = 10
 metrics_emf                = true
 retention                  = "240h"
 state_retention            = "8760h"
-placement_epochs           = "changes"
 record_refusals            = "1m"
 max_skew                   = "200ms"
 index_shards               = 8

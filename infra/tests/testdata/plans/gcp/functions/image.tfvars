@@ -50,7 +50,6 @@ audit_retention_days       = 400
 log_sample                 = 10
 retention                  = "240h"
 state_retention            = "8760h"
-placement_epochs           = "changes"
 record_refusals            = "1m"
 root                       = "locks"
 firestore_index_shards     = 8
