@@ -209,6 +209,5 @@ func (d *demo) report(who string, e event) {
 		d.sayf(who, "the lock could not be renewed in time, on a busy machine: the work is dropped, and begins again")
 	case "ended":
 		d.sayf(who, "finish → %s", e.Status)
-	default: // of a newer version
 	}
 }
