@@ -167,7 +167,9 @@ func TestIndexesThatCanBeUsed(t *testing.T) {
 			in.TableName = aws.String(strings.ReplaceAll(name, " ", "-"))
 			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
 				AttributeName: aws.String("until"), AttributeType: c.kind})
-			if slices.ContainsFunc(c.index.KeySchema, func(k types.KeySchemaElement) bool { return *k.AttributeName == "_due" }) {
+			if slices.ContainsFunc(c.index.KeySchema, func(k types.KeySchemaElement) bool {
+				return *k.AttributeName == "_due"
+			}) {
 				in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
 					AttributeName: aws.String("_due"), AttributeType: types.ScalarAttributeTypeS})
 			}

@@ -15,9 +15,9 @@ const schemaVersion = 1
 
 // schema makes the tables of an empty file.
 //
-// The document is JSON text, so that the sqlite3 command shows it and json_extract reads it. Without a rowid the document
-// lies in the key's own tree: one search finds it, and the IDs of one kind and tenant are neighbors. Text is compared by
-// bytes (BINARY), as the port wants it.
+// The document is JSON text, so that the sqlite3 command shows it and json_extract reads it. Without a rowid the
+// document lies in the key's own tree: one search finds it, and the IDs of one kind and tenant are neighbors. Text is
+// compared by bytes (BINARY), as the port wants it.
 //
 // keep_until is the time from which on the document may be removed, in milliseconds since 1970. Without one it is kept.
 // The index holds the documents that have one, the first to go in front. facts are numbers about the file as a whole.
@@ -123,8 +123,8 @@ func setDurable(path string, c *conn) error {
 	return nil
 }
 
-// create gives an empty file the schema in one transaction. Of several processes that open a new file at once, one does
-// it and the others find it done.
+// create gives an empty file the schema in one transaction. Of several processes that open a new file at once, one
+// does it and the others find it done.
 func create(path string, c *conn) (err error) {
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return err

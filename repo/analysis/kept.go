@@ -13,7 +13,8 @@ import (
 // every store does, and those that do may be hours late. Two things of it stay for as long as it is there. Its token
 // goes on, so that a new run has a higher one. The requests that it remembers obtain nothing, however late they come.
 
-// gone holds when the document is certainly kept no longer. Every write of a lock's end says until when: so no lock lasts.
+// gone holds when the document is certainly kept no longer. Then no lock lasts: every write of a lock's end says until
+// when the document is kept.
 func (sh *Shape) gone() docstore.Cond {
 	return docstore.LE{Field: fKeptUntil, Value: docstore.Earliest}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// TestKeptNoLonger: a document counts as none from the time on until which it is kept, if that has certainly passed. All
-// commands and all readers say the same.
+// TestKeptNoLonger: a document counts as none from the time on until which it is kept, if that has certainly passed.
+// All commands and all readers say the same.
 func TestKeptNoLonger(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	in := func(d time.Duration) docstore.String { return docstore.FormatTime(at.Add(d)) }
