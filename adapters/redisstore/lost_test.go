@@ -133,7 +133,8 @@ func TestLossThatOthersHide(t *testing.T) {
 	})
 }
 
-// TestWritersThatAreForgotten: of many processes those are forgotten that have not written for longest. That is no loss.
+// TestWritersThatAreForgotten: of many processes those are forgotten that have not written for longest, which is no
+// loss.
 func TestWritersThatAreForgotten(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		o := redisstore.InsistEvery(time.Hour, redisstore.Options{Prefix: "forgotten"})
