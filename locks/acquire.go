@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
 	mathrand "math/rand/v2"
 	"time"
 
@@ -218,9 +217,6 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 				polls, wait = polls-1, 0
 			}
 			continue
-		case t.wait > 0 && a.held(before) && errors.Is(t.err, contracts.CodeInvalidArgument):
-			// it cannot wait: without that it said that the lock is held
-			polls, pause = math.MaxInt, a.pause(contracts.RetryAfter(before))
 		case errors.Is(t.err, contracts.CodeRequestIDReused), errors.Is(t.err, contracts.CodeLeaseExpired):
 			a.request.RequestID = rand.Text() // what it obtained has ended
 			if failed > 0 && errors.Is(t.err, contracts.CodeRequestIDReused) {

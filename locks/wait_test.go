@@ -441,17 +441,16 @@ func TestCloseWhileGivenUp(t *testing.T) {
 	}
 }
 
-// TestProviderThatDoesNotWait: one that does not know wait_seconds, has no room for those who wait, or responds at
-// once, is asked as often as LockOptions.Poll says, and the lock is acquired in the end.
+// TestProviderThatDoesNotWait: one that has no room for those who wait, or responds at once, is asked as often as
+// LockOptions.Poll says, and the lock is acquired in the end.
 func TestProviderThatDoesNotWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		response  error // to a request that waits
 		most, min int   // requests
 	}{
-		"does not know it": {contracts.Errorf(contracts.CodeInvalidArgument, "body: unknown field"), 62, 30},
-		"has no room":      {contracts.Errorf(contracts.CodeOverloaded, ""), 72, 30},
-		"does not wait":    {refusal(contracts.CodeLockHeld, 0), 62, 30},
-		"full":             {refusal(contracts.CodeLockQueueFull, 0), 72, 30},
+		"has no room":   {contracts.Errorf(contracts.CodeOverloaded, ""), 72, 30},
+		"does not wait": {refusal(contracts.CodeLockHeld, 0), 62, 30},
+		"full":          {refusal(contracts.CodeLockQueueFull, 0), 72, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Duration(0)

@@ -26,7 +26,7 @@ type fake struct {
 	failures int64
 
 	given   map[string]bool // requests that were given up
-	ignores bool            // GiveUp, as a gate that was written before there was one
+	ignores bool            // GiveUp, as a gate that does not know it
 
 	calls []call // in the order of their arrival
 

@@ -108,7 +108,7 @@ func IsLost(err error) bool {
 }
 
 // unknown reports whether the gate says that there is no such run. NOT_FOUND without the field is about the path: the
-// server is another one, or an older one.
+// server is another one.
 func unknown(err error) bool {
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return e.Code == contracts.CodeNotFound && (e.Field == "analysis_id" || e.Field == "run_id")

@@ -23,7 +23,7 @@ func TestSettingsInDocuments(t *testing.T) {
 	name := regexp.MustCompile(`\bLEASEHOLD_[A-Z][A-Z0-9_]*[A-Z0-9]\b`)
 	named := 0
 	sources(t, func(path string, line int, text string) {
-		// Older names are in the changelog; those for tests in the page for contributors.
+		// The changelog has the names of its time, the page for contributors those for tests.
 		if !strings.HasSuffix(path, ".md") || path == "CHANGELOG.md" {
 			return
 		}

@@ -59,7 +59,6 @@ func TestIDCommands(t *testing.T) {
 		},
 		{name: "encode under a secret", env: keyed, args: "id encode --entity user 7301444403200005",
 			stdout: "9xO-N-buxPg\n"},
-		{name: "its other name", env: keyed, args: "id external --entity user 7301444403200005", stdout: "9xO-N-buxPg\n"},
 		{name: "under key 3", env: keyed, args: "id encode --entity user --key 3 7301444403200005", stdout: "9xO-N-buxPj\n"},
 		{name: "secret from a file", args: "id encode --entity user --secret-file " + file + " 7301444403200005",
 			stdout: "9xO-N-buxPg\n"},

@@ -138,7 +138,7 @@ type Store struct {
 	single    atomic.Bool // the table is known to have no transactions
 
 	looking sync.Mutex
-	indexes map[string]dueIndex // by field; nil until the table was looked at
+	indexes map[string]string // names by field; nil until the table was looked at
 
 	applied, refused, skewed, measured atomic.Int64
 }

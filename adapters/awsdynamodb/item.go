@@ -18,7 +18,7 @@ const (
 	attrMark      = "_doc" // BOOL: makes an update create a document that has no fields
 
 	// attrDue (S) is the hash key of the indexes for [Store.Due]: a shard, kind and tenant. Items have it that have, or
-	// had, a field of [Options].Due; those that only other programs or earlier versions wrote do not.
+	// had, a field of [Options].Due; those that only other programs wrote do not.
 	attrDue = "_due"
 
 	// attrKeep (N) is the table's time-to-live attribute: Unix seconds until which the document is kept. Items without it

@@ -163,108 +163,17 @@ func TestMoreShards(t *testing.T) {
 	}
 }
 
-// TestShardsBesideTheIndexOfEarlierVersions: a table has the index of earlier versions, then both, then the new one.
-// What earlier versions and other programs wrote is found as long as the earlier index is there, and nothing is found
-// twice.
-func TestShardsBesideTheIndexOfEarlierVersions(t *testing.T) {
-	server := dynamodbtest.Start(t, nil)
-	client := dial(server)
-	in := table("_pk", types.ScalarAttributeTypeS, "_sk", types.ScalarAttributeTypeS)
-	in.TableName = aws.String("leasehold")
-	text := func(name string) types.AttributeDefinition {
-		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}
-	}
-	keys := func(hash string) []types.KeySchemaElement {
-		return []types.KeySchemaElement{{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
-			{AttributeName: aws.String("until"), KeyType: types.KeyTypeRange}}
-	}
-	whole := &types.Projection{ProjectionType: types.ProjectionTypeAll}
-	in.AttributeDefinitions = append(in.AttributeDefinitions, text("until"))
-	in.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{
-		{IndexName: aws.String("due-until"), KeySchema: keys("_pk"), Projection: whole}}
-	if _, err := client.CreateTable(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
-	open := func(o awsdynamodb.Options) *awsdynamodb.Store {
-		o.Client = client
-		return openTable(t, "leasehold", o)
-	}
-	find := func(what string, warning string, want ...string) {
-		t.Helper()
-		s := open(awsdynamodb.Options{Indexes: []string{"until"}})
-		if w := strings.Join(s.Warnings(), "\n"); (w == "") != (warning == "") || !strings.Contains(w, warning) {
-			t.Errorf("%s: warnings %q, want %q", what, w, warning)
+// TestAfterOfAnotherIndex: a place that is of an index without shards begins no page.
+func TestAfterOfAnotherIndex(t *testing.T) {
+	s := openTable(t, "leasehold", awsdynamodb.Options{Client: dial(dynamodbtest.Start(t, nil)), CreateTable: true,
+		Indexes: []string{"until"}})
+	for _, after := range []string{`{"shards":0,"single":true,"at":[["a","b"]]}`, `{"shards":1,"single":true,"at":[[],[]]}`,
+		`{"shards":0,"at":[]}`, "x"} {
+		q := waiting(1)
+		q.After = after
+		if p, err := s.Due(t.Context(), q); !errors.Is(err, docstore.ErrInvalid) {
+			t.Errorf("%s: %v, %v", after, p, err)
 		}
-		for limit := 1; limit <= len(want)+1; limit++ {
-			q := waiting(100)
-			q.Limit = limit
-			if got, _ := walkDue(t, s, q); !slices.Equal(got, want) {
-				t.Errorf("%s, pages of %d: %q, want %q", what, limit, got, want)
-			}
-		}
-	}
-
-	// An earlier version stores no shard, nor does this one as long as no index needs it.
-	earlier := open(awsdynamodb.Options{})
-	for i := range 4 {
-		write(t, earlier, waits(fmt.Sprint("w", 2*i), int64(2*i), nil))
-	}
-	if got := shardsIn(t, client, "leasehold"); len(got) != 0 {
-		t.Errorf("shards %v", got)
-	}
-	find("the earlier index", "one partition", "w0", "w2", "w4", "w6")
-	server.ResetCounts()
-	if _, pages := walkDue(t, earlier, waiting(100)); !maps.Equal(server.Requests(), map[string]int{"Query": pages}) {
-		t.Errorf("the earlier index: %d pages took %v", pages, server.Requests())
-	}
-
-	q := waiting(100)
-	q.Limit = 1
-	half, err := earlier.Due(t.Context(), q)
-	if err != nil || half.Next == "" {
-		t.Fatal(half, err)
-	}
-	if _, err := client.UpdateTable(t.Context(), &sdk.UpdateTableInput{
-		TableName: aws.String("leasehold"), AttributeDefinitions: []types.AttributeDefinition{
-			text("_due"), text("until"), text("_pk"), text("_sk")},
-		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Create: &types.CreateGlobalSecondaryIndexAction{
-			IndexName: aws.String("due-sharded-until"), KeySchema: keys("_due"), Projection: whole,
-		}}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	now := open(awsdynamodb.Options{})
-	for _, i := range []int64{1, 3, 5} {
-		write(t, now, waits(fmt.Sprint("w", i), i, nil))
-	}
-	write(t, now, waits("w4", 4, nil)) // has a shard from now on
-	if got := len(shardsIn(t, client, "leasehold")); got == 0 {
-		t.Error("the table's index was not noticed")
-	}
-	find("both", "delete due-until", "w0", "w1", "w2", "w3", "w4", "w5", "w6")
-	q.After = half.Next // of a walk that began before
-	if got, _ := walkDue(t, now, q); !slices.Equal(got, []string{"w1", "w2", "w3", "w4", "w5", "w6"}) {
-		t.Errorf("a walk that began before: %q", got)
-	}
-
-	for _, i := range []int64{0, 2, 6} {
-		write(t, now, waits(fmt.Sprint("w", i), i, nil))
-	}
-	q.After = ""
-	if half, err = open(awsdynamodb.Options{}).Due(t.Context(), q); err != nil || half.Next == "" {
-		t.Fatal(half, err)
-	}
-	if _, err := client.UpdateTable(t.Context(), &sdk.UpdateTableInput{
-		TableName: aws.String("leasehold"),
-		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{
-			{Delete: &types.DeleteGlobalSecondaryIndexAction{IndexName: aws.String("due-until")}}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	find("the new index", "", "w0", "w1", "w2", "w3", "w4", "w5", "w6")
-	q.After = half.Next
-	if p, err := open(awsdynamodb.Options{}).Due(t.Context(), q); !errors.Is(err, docstore.ErrInvalid) {
-		t.Errorf("a page from an index that is gone: %v, %v", p, err)
 	}
 }
 

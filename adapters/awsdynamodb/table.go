@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,27 +30,13 @@ func (s *Store) openTable(ctx context.Context, o *Options) error {
 		return err
 	}
 	s.indexes = indexesOf(t)
-	for field, x := range s.indexes {
-		if x.sharded != "" {
-			s.due = append(s.due, field)
-		}
-	}
+	s.due = slices.AppendSeq(s.due, maps.Keys(s.indexes))
 	for _, field := range o.Indexes {
-		switch x := s.indexes[field]; {
-		case x == dueIndex{}:
+		if s.indexes[field] == "" {
 			s.warnings = append(s.warnings,
 				fmt.Sprintf("table %s has no index on %q that can be used, so that all documents are read to "+
 					"find those that wait for a time: create one with the hash key %q, the range key %q and all attributes, then start again",
 					s.table, field, attrDue, field))
-		case x.sharded == "":
-			s.warnings = append(s.warnings,
-				fmt.Sprintf("table %s has an index on %q that is one partition, which takes some 1000 write units a "+
-					"second: create one with the hash key %q, the range key %q and all attributes beside it, then start again",
-					s.table, field, attrDue, field))
-		case x.single != "":
-			s.warnings = append(s.warnings,
-				fmt.Sprintf("table %s has two indexes on %q, each of which costs a write: delete %s when all documents that "+
-					"wait were written by this version, which is after the longest lock", s.table, field, x.single))
 		}
 	}
 	s.warn(t)

@@ -76,8 +76,7 @@ func (l layout) number(tenant string) int {
 func (l layout) of(tenant string) *shard { return l.shards[l.number(tenant)] }
 
 // mark is the key that says how the documents are laid out: what the only shard knows of itself where there is one, a
-// text, else a sorted set with the number of shards. A version that knows of one shard only asks for the text, and is
-// rejected by the server.
+// text, else a sorted set with the number of shards.
 func (l layout) mark() string { return l.root + ":own" }
 
 // doc is the key of a document.

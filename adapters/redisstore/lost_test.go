@@ -102,8 +102,7 @@ func TestLostAcknowledgedWrites(t *testing.T) {
 }
 
 // TestLossThatOthersHide: a process notices that its writes are lost also when others have made as many since, whether
-// it had written before the loss or not. What it cannot know is no loss: another version drops what is noted of
-// processes, and of many processes those are forgotten that have not written for longest.
+// it had written before the loss or not.
 func TestLossThatOthersHide(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		for _, c := range []struct {
@@ -134,7 +133,8 @@ func TestLossThatOthersHide(t *testing.T) {
 	})
 }
 
-// TestWritersThatAreForgotten: see [TestLossThatOthersHide].
+// TestWritersThatAreForgotten: of many processes those are forgotten that have not written for longest, which is no
+// loss.
 func TestWritersThatAreForgotten(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		o := redisstore.InsistEvery(time.Hour, redisstore.Options{Prefix: "forgotten"})
@@ -150,30 +150,6 @@ func TestWritersThatAreForgotten(t *testing.T) {
 				t.Errorf("%d others: %q has %d bytes, want %d", n+1, noted(), len(noted()), want)
 			}
 		}
-		const older = "#!lua\nredis.call('SET', KEYS[1], (function(generation, writes, floor, indexed, indexes, at) " +
-			"return cmsgpack.pack(generation, writes + 1, floor, indexed, indexes, at) end)" +
-			"(cmsgpack.unpack(redis.call('GET', KEYS[1]))))"
-		for range 2 {
-			if err := admin.Eval(t.Context(), older, []string{"{forgotten}:own"}).Err(); err != nil && !errors.Is(err, sdk.Nil) {
-				t.Fatal(err)
-			}
-			if noted() != "" {
-				t.Fatalf("%q", noted())
-			}
-			if _, err := s.Get(t.Context(), key("a")); err != nil {
-				t.Errorf("after an older version: %v", err)
-			}
-			token(t, open(t, server, o), key("b"))
-			if _, err := s.Get(t.Context(), key("a")); err != nil {
-				t.Errorf("after an older version, and another process: %v", err)
-			}
-			token(t, s, key("a"))
-		}
-		backup := dump(t, admin)
-		token(t, s, key("a"))
-		putBack(t, admin, backup)
-		token(t, open(t, server, o), key("b"))
-		refusesAll(t, s, "leasehold store raise-tokens") // what is noted has begun again
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -93,10 +92,6 @@ func TestLayoutsDoNotMix(t *testing.T) {
 				r.Applied {
 				t.Errorf("%d shards, opened again: applied %v, %v", found, r.Applied, err)
 			}
-		}
-		// A version that knows of one shard only asks the mark for a text, and gets an error before it does anything.
-		if err := admin.Get(t.Context(), "{mix-16}:own").Err(); err == nil || !strings.HasPrefix(err.Error(), "WRONGTYPE") {
-			t.Errorf("an older version: %v", err)
 		}
 		_, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.Addr(), Shards: 65})
 		says(t, err, []string{"Shards 65", "from 1 to 64"})

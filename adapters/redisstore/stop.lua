@@ -1,9 +1,9 @@
 -- The latest write of each store, see wrote.lua: its number is 16 digits behind the store's name, 8 letters. One whose name is missing
--- has made none since the write whose number is in front, and nothing is known where another version has dropped all of it.
+-- has made none since the write whose number is in front. There is nothing of it before the first write.
 writers = writers or ''
 local whole = type(writers) == 'string' and (writers == '' or #writers % 24 == 16)
 local place = whole and writers:find(me, 1, true)
-local latest = writers == '' and mine or whole and tonumber(place and writers:sub(place + 8, place + 23) or writers:sub(1, 16))
+local latest = writers == '' and 0 or whole and tonumber(place and writers:sub(place + 8, place + 23) or writers:sub(1, 16))
 if not latest then
   return redis.error_reply('DAMAGED ' .. KEYS[1])
 end

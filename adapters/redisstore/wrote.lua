@@ -1,6 +1,6 @@
 writes = writes + 1
 if writers == '' then
-  writers = string.format('%016.0f', writes - 1)
+  writers = '0000000000000000'
 elseif place then
   writers = writers:sub(1, place - 1) .. writers:sub(place + 24)
 elseif #writers == 400 then

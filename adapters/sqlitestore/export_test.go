@@ -29,16 +29,13 @@ func DueQuery(kind, field string) string { return dueIndex{kind, field}.query() 
 // DueIndex is the statement that makes the index.
 func DueIndex(kind, field string) string { return dueIndex{kind, field}.create() }
 
-// What tests look at: the statement that removes what is due, the steps of the schema, and how far the floor is set
+// What tests look at: the statement that removes what is due, and how far the floor is set
 // above a counter that passes it.
 const (
 	PruneSQL    = pruneSQL
 	ShrinkPages = shrinkPages
 	Headroom    = headroom
 )
-
-// Migrations are the steps of the schema.
-var Migrations = migrations
 
 // Durability is what the writing connection says about the syncs of its commits.
 func (s *Store) Durability() (map[string]int64, error) {

@@ -130,7 +130,7 @@ func TestRefusedPaths(t *testing.T) {
 		{"other application without an ID", filepath.Join(dir, "tables.db"), "the database of another application"},
 		{"other application without tables", filepath.Join(dir, "version.db"), "the database of another application"},
 		{"newer version", filepath.Join(dir, "newer.db"),
-			"written by a newer leasehold with schema version 99; this one reads up to version 2: upgrade"},
+			"written by a newer leasehold with schema version 99; this one reads up to version 1: upgrade"},
 		{"no version", filepath.Join(dir, "zero.db"), "schema version 0, which no version of leasehold wrote"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leasehold.db")
 	open(t, path, nil)
 	c := dial(t, path)
-	for pragma, want := range map[string]string{"journal_mode": "wal", "application_id": "1280534628", "user_version": "2",
+	for pragma, want := range map[string]string{"journal_mode": "wal", "application_id": "1280534628", "user_version": "1",
 		"encoding": "UTF-8"} {
 		var got sql.NullString
 		if err := c.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got.String != want {

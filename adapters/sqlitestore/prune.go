@@ -22,17 +22,16 @@ const (
 	shrinkPages = 256
 )
 
-// shrink returns free pages to the disk, inside a transaction that has begun, and reports whether it did. Files
-// that were made by earlier versions keep theirs.
+// shrink returns free pages to the disk, inside a transaction that has begun, and reports whether it did.
 func (c *conn) shrink() (bool, error) {
-	var free, all, mode int64
-	for name, into := range map[string]*int64{"freelist_count": &free, "page_count": &all, "auto_vacuum": &mode} {
+	var free, all int64
+	for name, into := range map[string]*int64{"freelist_count": &free, "page_count": &all} {
 		var err error
 		if *into, err = c.number("PRAGMA " + name); err != nil {
 			return false, err
 		}
 	}
-	if mode != incremental || free < freeLeast || free*freeShare < all {
+	if free < freeLeast || free*freeShare < all {
 		return false, nil
 	}
 	return true, c.exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages))

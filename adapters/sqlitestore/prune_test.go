@@ -119,24 +119,6 @@ func TestPruneByIndex(t *testing.T) {
 	}
 }
 
-// TestFileOfTheFirstVersion is opened, and its documents are kept for ever.
-func TestFileOfTheFirstVersion(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "leasehold.db")
-	c := dial(t, path)
-	run(t, c, sqlitestore.Migrations[0], "PRAGMA application_id = 0x4c536864", "PRAGMA user_version = 1",
-		`INSERT INTO docs VALUES ('locks', 'acme', 'x', '{"n":1,"token":41}')`)
-	s := open(t, path, nil)
-	if n, err := s.Prune(t.Context(), 10); n != 0 || err != nil {
-		t.Errorf("%d removed, %v", n, err)
-	}
-	if got := count(t, s, key("x")); got != 1 {
-		t.Errorf("the document holds %d", got)
-	}
-	if got := grantToken(t, s, key("x")); got != 42 {
-		t.Errorf("token %d, want 42", got)
-	}
-}
-
 // TestWalkInvalidCursor: a cursor of another store, or one that was cut, is an error.
 func TestWalkInvalidCursor(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)

@@ -10,27 +10,27 @@ import (
 // so that file(1) can tell what it is.
 const applicationID = 0x4c536864
 
-// migrations lead from one schema version to the next: the first makes version 1 of an empty file. PRAGMA user_version
-// holds the version. Entries are never changed, only added.
-var migrations = []string{
-	// The document is JSON text, so that the sqlite3 command shows it and json_extract reads it. Without a rowid the
-	// document lies in the key's own tree: one search finds it, and the IDs of one kind and tenant are neighbors. Text
-	// is compared by bytes (BINARY), as the port wants it.
-	`CREATE TABLE docs (
-		kind   TEXT NOT NULL,
-		tenant TEXT NOT NULL,
-		id     TEXT NOT NULL,
-		doc    TEXT NOT NULL,
-		PRIMARY KEY (kind, tenant, id)
-	) STRICT, WITHOUT ROWID`,
+// schemaVersion is what PRAGMA user_version says of a file with the schema.
+const schemaVersion = 1
 
-	// keep_until is the time from which on the document may be removed, in milliseconds since 1970. Without one it is
-	// kept. The index holds the documents that have one, the first to go in front. facts are numbers about the file as a
-	// whole.
-	`ALTER TABLE docs ADD COLUMN keep_until INTEGER;
+// schema makes the tables of an empty file.
+//
+// The document is JSON text, so that the sqlite3 command shows it and json_extract reads it. Without a rowid the
+// document lies in the key's own tree: one search finds it, and the IDs of one kind and tenant are neighbors. Text is
+// compared by bytes (BINARY), as the port wants it.
+//
+// keep_until is the time from which on the document may be removed, in milliseconds since 1970. Without one it is kept.
+// The index holds the documents that have one, the first to go in front. facts are numbers about the file as a whole.
+const schema = `CREATE TABLE docs (
+		kind       TEXT NOT NULL,
+		tenant     TEXT NOT NULL,
+		id         TEXT NOT NULL,
+		doc        TEXT NOT NULL,
+		keep_until INTEGER,
+		PRIMARY KEY (kind, tenant, id)
+	) STRICT, WITHOUT ROWID;
 	CREATE INDEX docs_by_end ON docs (keep_until) WHERE keep_until IS NOT NULL;
-	CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
-}
+	CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID`
 
 // setUp prepares the writing connection and the file. It can be repeated, and is when another process is in the way.
 func setUp(path string, c *conn) error {
@@ -47,7 +47,7 @@ func setUp(path string, c *conn) error {
 	if err := setDurable(path, c); err != nil {
 		return err
 	}
-	return migrate(path, c)
+	return create(path, c)
 }
 
 // look reads the file's version in one read transaction: another process may be setting it up at this moment, and its
@@ -84,9 +84,9 @@ func version(path string, c *conn) (int, error) {
 	case v < 1:
 		return 0, fmt.Errorf("sqlite: %s has schema version %d, which no version of leasehold wrote: restore a backup", path,
 			v)
-	case v > int64(len(migrations)):
+	case v > schemaVersion:
 		return 0, fmt.Errorf("sqlite: %s was written by a newer leasehold with schema version %d; this one reads up to "+
-			"version %d: upgrade this program, or name another path", path, v, len(migrations))
+			"version %d: upgrade this program, or name another path", path, v, schemaVersion)
 	}
 	return int(v), nil
 }
@@ -123,9 +123,9 @@ func setDurable(path string, c *conn) error {
 	return nil
 }
 
-// migrate brings the file to the newest schema version in one transaction. Of several processes that open a new
-// file at once, one does it and the others find it done.
-func migrate(path string, c *conn) (err error) {
+// create gives an empty file the schema in one transaction. Of several processes that open a new file at once, one
+// does it and the others find it done.
+func create(path string, c *conn) (err error) {
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -138,17 +138,12 @@ func migrate(path string, c *conn) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, m := range migrations[v:] {
-		if err := c.exec(m); err != nil {
-			return err
-		}
-	}
-	if v < len(migrations) {
-		if err := c.exec(fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
-			return err
-		}
-		if err := c.exec(fmt.Sprintf("PRAGMA user_version = %d", len(migrations))); err != nil {
-			return err
+	if v == 0 {
+		for _, sql := range []string{schema, fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+			fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)} {
+			if err := c.exec(sql); err != nil {
+				return err
+			}
 		}
 	}
 	return c.exec("COMMIT")

@@ -553,7 +553,7 @@ func TestAuditReadsWhatSinksExport(t *testing.T) {
 		!strings.Contains(errs, "6 lines could not be read") {
 		t.Errorf("exit code %d, %+v, %s", code, a.Broken, errs)
 	}
-	for line, why := range map[int]string{1: "not JSON", 3: "longer than 1048576 bytes", 4: "without a schema",
+	for line, why := range map[int]string{1: "not JSON", 3: "longer than 1048576 bytes", 4: "schema is 0",
 		5: "schema is 2", 6: "text format", 7: "no audit event"} {
 		if !slices.ContainsFunc(a.Broken, func(b audit.Broken) bool {
 			return b.Line == line && strings.Contains(b.Why, why)

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -123,9 +122,6 @@ func follow(app *kong.Application, words []string) (node *kong.Node, flags map[s
 func childOf(node *kong.Node, word string) *kong.Node {
 	for _, child := range node.Children {
 		if child.Name == word {
-			return child
-		}
-		if slices.Contains(child.Aliases, word) {
 			return child
 		}
 	}

@@ -41,7 +41,6 @@ func TestComplete(t *testing.T) {
 		"serve --store = me":         "memory",
 		"serve --store =":            "dynamodb firestore memory redis sqlite",
 		"id encode --mode unk":       "unkeyed",
-		"id external --mode unk":     "unkeyed", // an alias
 		"emulate dyn":                "dynamodb",
 		"lock acquire --owner ":      "", // any value: the shell offers file names
 		"lock acquire deploy":        "",

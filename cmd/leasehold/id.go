@@ -20,7 +20,7 @@ type idCmd struct {
 
 	Next         idNextCmd         `cmd:"" help:"Make IDs."`
 	Decode       idDecodeCmd       `cmd:"" help:"Take IDs apart, from decimal digits or public IDs."`
-	Encode       idEncodeCmd       `cmd:"" aliases:"external" help:"Convert IDs to public IDs of 11 characters."`
+	Encode       idEncodeCmd       `cmd:"" help:"Convert IDs to public IDs of 11 characters."`
 	ForceRelease idForceReleaseCmd `cmd:"" help:"End leases of machine IDs whose holders are gone (administrators)."`
 	Bench        idBenchCmd        `cmd:"" help:"Measure how many IDs this machine makes; takes 4 seconds."`
 }

@@ -33,7 +33,7 @@ func (c manCmd) Run(app *kong.Context, s *streams) error {
 		r := program
 		for _, word := range c.Command {
 			i := slices.IndexFunc(r.commands, func(sub *reference) bool {
-				return sub.words[len(sub.words)-1] == word || slices.Contains(sub.aliases, word)
+				return sub.words[len(sub.words)-1] == word
 			})
 			if i < 0 {
 				return usage("%s has no command %s", r.name(), word)
@@ -82,10 +82,6 @@ func (r *reference) roff() string {
 	line("B", r.usage)
 	line("SH", "DESCRIPTION")
 	paragraph(r.help)
-	if r.aliases != nil {
-		line("PP")
-		paragraph("It is also called " + strings.Join(r.aliases, ", ") + ".")
-	}
 	for _, p := range r.detail {
 		line("PP")
 		if !p.asIs {

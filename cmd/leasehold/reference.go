@@ -12,7 +12,6 @@ import (
 // so that help, manual pages and docs/reference/cli.md say the same.
 type reference struct {
 	words    []string // of the command, with "leasehold" in front
-	aliases  []string
 	usage    string
 	help     string
 	detail   []passage
@@ -38,7 +37,7 @@ func (r *reference) name() string { return strings.Join(r.words, " ") }
 // describe makes the reference of a command and of those below it.
 func describe(n *kong.Node, above []string) *reference {
 	r := &reference{
-		words: append(slices.Clone(above), n.Name), aliases: n.Aliases, usage: strings.TrimSpace(n.Summary()),
+		words: append(slices.Clone(above), n.Name), usage: strings.TrimSpace(n.Summary()),
 		help: n.Help, detail: passages(n.Detail),
 	}
 	if n.Type == kong.ApplicationNode {
@@ -141,11 +140,7 @@ func markdown(program *reference) string {
 	b.WriteString("\n### Common flags\n\nCommands name those of these that they take.\n")
 	writeEntries(&b, shared)
 	for _, r := range commands {
-		fmt.Fprintf(&b, "\n### %s\n\n%s", r.name(), escaped(r.help))
-		if r.aliases != nil {
-			fmt.Fprintf(&b, " It is also called `%s`.", strings.Join(r.aliases, "`, `"))
-		}
-		fmt.Fprintf(&b, "\n\n```text\n%s\n```\n", r.usage)
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```text\n%s\n```\n", r.name(), escaped(r.help), r.usage)
 		exits := false // the last passage was about exit codes
 		for _, p := range r.detail {
 			if exits = strings.HasPrefix(p.lines[0], "Exit code") || exits && p.asIs; exits {

@@ -87,7 +87,6 @@ func TestManPages(t *testing.T) {
 	for args, want := range map[string]string{
 		"man":                   `.TH "LEASEHOLD" "1"`,
 		"man lock acquire":      `.TH "LEASEHOLD\-LOCK\-ACQUIRE" "1"`,
-		"man id external":       `.TH "LEASEHOLD\-ID\-ENCODE" "1"`,
 		"man lock nothing":      "",
 		"man lock --dir /x/y/z": "",
 	} {

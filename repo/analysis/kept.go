@@ -13,22 +13,14 @@ import (
 // every store does, and those that do may be hours late. Two things of it stay for as long as it is there. Its token
 // goes on, so that a new run has a higher one. The requests that it remembers obtain nothing, however late they come.
 
-// gone holds when the document is certainly kept no longer, and has no lock that lasts: versions that did not know
-// keptUntil leave it as it is when they refresh one.
-func (sh *Shape) gone() docstore.All {
-	return docstore.All{docstore.LE{Field: fKeptUntil, Value: docstore.Earliest}, sh.expired()}
+// gone holds when the document is certainly kept no longer. Then no lock lasts: every write of a lock's end says until
+// when the document is kept.
+func (sh *Shape) gone() docstore.Cond {
+	return docstore.LE{Field: fKeptUntil, Value: docstore.Earliest}
 }
 
-// gone is [Shape.gone] for the state, by the earliest that the store's time can be. What such a version has finished is
-// kept from then on.
-func (s State) gone(now time.Time) bool {
-	at := docstore.FormatTime(now)
-	if s.until == "" || s.until > at || s.Expiry.Text > string(at) {
-		return false
-	}
-	finished, err := docstore.ParseTime(docstore.String(s.Finished))
-	return err != nil || !now.Before(finished.Add(time.Duration(s.keepSeconds)*time.Second))
-}
+// gone is [Shape.gone] for the state, by the earliest that the store's time can be.
+func (s State) gone(now time.Time) bool { return s.until != "" && s.until <= docstore.FormatTime(now) }
 
 // At is the state at the store's time now: a document that is kept no longer is none.
 func (s State) At(now time.Time) State {

@@ -330,7 +330,7 @@ func (c Acquire) write(free docstore.All, s State) docstore.Write {
 func (c Acquire) anew(s State) docstore.Write {
 	d := c.document()
 	d.KeepSeconds = cmp.Or(d.KeepSeconds, d.Shape.KeepSeconds)
-	w := c.In(d).begin(docstore.All{d.readable(), d.gone(), sameText(fFinishedAt, s.Finished)}, s)
+	w := c.In(d).begin(docstore.All{d.readable(), d.gone()}, s)
 	w.Set[fRuns] = docstore.Int(1)
 	w.Unset = append(w.Unset, fStatus, fResult, fReason, fFailures, fFailed)
 	if c.Fingerprint == "" {

@@ -218,8 +218,5 @@ func (s State) ended(now time.Time) []Past {
 func (s State) latestPast() Past {
 	l := formerLease{Owner: cut(s.Owner), By: s.EndedBy, AcquiredAt: s.AcquiredAt, ExpiresAt: s.ExpiresAt,
 		ReleasedAt: s.ReleasedAt}
-	if s.wasForced() { // a document of an earlier version has no more
-		l.By = cut(s.Forced.By)
-	}
 	return l.past(s.Token, formerLease{AcquiredAt: s.ExpiresAt})
 }

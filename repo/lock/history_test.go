@@ -144,25 +144,6 @@ func TestHistoryOfLargeLocks(t *testing.T) {
 	take(500, 2)
 }
 
-// TestHistoryOfAnEarlierVersion: of a lease that an earlier version granted, no name was kept. It is left out, and so
-// is what is older.
-func TestHistoryOfAnEarlierVersion(t *testing.T) {
-	b := begin(t)
-	b.put("deploy", docstore.Doc{
-		"token": docstore.Int(nth(1)), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"),
-		"lease_id":    docstore.String("l"),
-		"acquired_at": docstore.FormatTime(epoch.Add(-time.Minute)), "expires_at": docstore.FormatTime(epoch),
-		"ttl_seconds": docstore.Int(60),
-	})
-	b.shows(lock.Past{Owner: "ann", Token: nth(1), AcquiredAt: epoch.Add(-time.Minute), EndedAt: epoch,
-		Ended: lock.EndedExpired})
-	b.gets(acquire("bob", "b1", 30), lock.OK, false)
-	b.shows()
-	b.gets(release("bob", 2, "e1"), lock.OK, false)
-	b.gets(acquire("bob", "b2", 30), lock.OK, false)
-	b.shows(lock.Past{Owner: "bob", Token: nth(2), AcquiredAt: epoch, EndedAt: epoch, Ended: lock.EndedReleased})
-}
-
 // TestRecordedRefusals: who was refused last, at the cost of one write for each lock in a time. Nothing that a command
 // rests on changes, and what comes of the write is the caller's neither.
 func TestRecordedRefusals(t *testing.T) {

@@ -42,8 +42,8 @@ func (c Acquire) join(s State, d decision, at rule.When) (w docstore.Write, ok b
 	}
 	cond := docstore.All{
 		// No limit, one, and one with a window: that tells the modes apart, too.
-		docstore.Eq{Field: fState, Value: docstore.String(shared)}, counted(fLimit, v.limit), counted(fWindow, v.window),
-		docstore.LE{Field: fWaiting, Value: docstore.Int(cmp.Or(c.MaxWaiting, MaxWaiting) - 1)},
+		counted(fLimit, v.limit), counted(fWindow, v.window),
+		docstore.LE{Field: fWaiting, Value: docstore.Int(cmp.Or(c.MaxWaiting, MaxWaiting) - 1)}, // false without a line
 		c.request().Unknown(acquires, givenUps), comparesExpiry,
 	}
 	for _, f := range free {

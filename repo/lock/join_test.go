@@ -257,6 +257,19 @@ func TestWhatMayNotJoin(t *testing.T) {
 	}
 }
 
+// TestBehindOneWhoJoinedTwice: two deliveries of a request have a place each, of which one counts. The length that the
+// document says is not that of its line then, which is written anew.
+func TestBehindOneWhoJoinedTwice(t *testing.T) {
+	s := newLine(t, Exclusive)
+	s.meanwhile(wait("kim", Exclusive), extend("ann", 1, "n1"))
+	s.waits(wait("kim", Exclusive), 3, 2)
+	if n := s.document()[fWaiting]; n != docstore.Int(4) {
+		t.Fatalf("%v are in line", n)
+	}
+	s.waits(wait("joe", Exclusive), 4, 2)
+	s.inLine("bob", "eve", "kim", "joe")
+}
+
 // TestNoneJoinsALineOfAnotherLimit: nor of another window, though the mode is the same.
 func TestNoneJoinsALineOfAnotherLimit(t *testing.T) {
 	for name, other := range map[string]func(*Acquire){
@@ -300,46 +313,5 @@ func TestOthersSeeWhoJoined(t *testing.T) {
 	s.inLine("eve", "kim")
 	if got := s.joined(); len(got) > 0 {
 		t.Errorf("left: %v", got)
-	}
-}
-
-// TestALineWithoutItsLength: that of an earlier version is written anew, with its length, and joined from then on.
-func TestALineWithoutItsLength(t *testing.T) {
-	s := newLine(t, Exclusive)
-	if _, err := s.store.Write(t.Context(), docstore.Write{Key: subject.key(), If: docstore.Has{Field: fLine},
-		Unset: []string{fWaiting}}); err != nil {
-		t.Fatal(err)
-	}
-	s.gets(extend("ann", 1, "n1"), OK, 2)
-	s.inLine("bob", "eve")
-	if _, err := s.store.Write(t.Context(), docstore.Write{Key: subject.key(), If: docstore.Has{Field: fLine},
-		Unset: []string{fWaiting}}); err != nil {
-		t.Fatal(err)
-	}
-	s.meanwhile(extend("ann", 1, "n2"))
-	s.waits(wait("kim", Exclusive), 3, 3)
-	s.inLine("bob", "eve", "kim")
-}
-
-// TestALengthThatWasLeft: an earlier version frees the lock and leaves the line's length. It is no line.
-func TestALengthThatWasLeft(t *testing.T) {
-	s := newLine(t, Exclusive)
-	free := []command{leave("bob"), leave("eve"), give("ann", 1)}
-	n := 0
-	s.before = func() {
-		if n++; n != 2 {
-			return
-		}
-		s.before = nil
-		for _, c := range free {
-			s.send(c)
-		}
-		if _, err := s.store.Write(t.Context(), docstore.Write{Key: subject.key(), If: plainForm,
-			Set: map[string]docstore.Value{fWaiting: docstore.Int(2)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if o := s.send(wait("kim", Exclusive)); o.Code != OK {
-		t.Errorf("got %+v", o)
 	}
 }

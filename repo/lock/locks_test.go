@@ -852,66 +852,6 @@ func TestTokensSurviveRemoval(t *testing.T) {
 	}
 }
 
-// TestDocumentOfAnEarlierVersion: what an earlier version wrote is read as it stands. Its lease is held until it
-// expires as stored, can be renewed and released, and its tokens go on; its requests are not known again.
-func TestDocumentOfAnEarlierVersion(t *testing.T) {
-	earlier := docstore.Doc{
-		"token": docstore.Int(3), "state": docstore.String("ACTIVE"), "owner_id": docstore.String("ann"),
-		"lease_id":    docstore.String("l0"),
-		"acquired_at": docstore.FormatTime(epoch), "expires_at": docstore.FormatTime(epoch.Add(time.Minute)),
-		"ttl_seconds": docstore.Int(60),
-		"metadata":    docstore.Map{"build": "7"}, "acquire_request_id": docstore.String("a0"),
-		"acquire_ttl_seconds": docstore.Int(30),
-		"renew_request_id":    docstore.String("n0"), "forced_request_id": docstore.String("f0"),
-		"forced_by":     docstore.String("root"),
-		"forced_reason": docstore.String("hangs"), "forced_at": docstore.FormatTime(epoch.Add(-time.Hour)),
-		"release_2": docstore.Map{"token": "2", "owner_id": "ann", "request_id": "e0"},
-	}
-	want := lock.Status{
-		Tenant: "acme", Key: "deploy", Phase: lock.Active, LeaseID: "l0", Owner: "ann", AcquiredAt: epoch,
-		ExpiresAt:  epoch.Add(time.Minute),
-		TTLSeconds: 60, Metadata: labels,
-	}
-	begin := func(t *testing.T) *bench {
-		b := begin(t)
-		b.put("deploy", earlier)
-		if s, found, err := b.locks.Get(t.Context(), deploy); err != nil || !found || !reflect.DeepEqual(s, want) {
-			t.Errorf("got %+v, %v, %v, want %+v", s, found, err, want)
-		}
-		b.gets(acquire("bob", "a1", 30), lock.Held, false)
-		return b
-	}
-	const token = 3
-	at := func(c lock.Renew) lock.Renew { c.Token = token; return c }
-	t.Run("expires", func(t *testing.T) {
-		b := begin(t)
-		b.clock.Advance(time.Minute - time.Millisecond)
-		b.gets(acquire("bob", "a1", 30), lock.Held, false)
-		b.clock.Advance(time.Millisecond)
-		b.gets(at(renew("ann", 1, "n1", 30)), lock.LeaseExpired, false)
-		if o := b.gets(acquire("bob", "a1", 30), lock.OK, false); o.Lease.Token != token+1 {
-			t.Errorf("token %d, want %d", o.Lease.Token, token+1)
-		}
-	})
-	t.Run("renewed and released", func(t *testing.T) {
-		b := begin(t)
-		b.gets(at(renew("ann", 1, "n1", 30)), lock.OK, false)
-		b.gets(at(renew("ann", 1, "n1", 30)), lock.OK, true)
-		c := release("ann", 1, "e1")
-		c.Token = token
-		b.gets(c, lock.OK, false)
-		o := b.gets(c, lock.OK, true)
-		if o.Lease.Forced != (lock.Forced{}) {
-			t.Errorf("an earlier lease's force-release is shown: %+v", o)
-		}
-	})
-	t.Run("ended by force", func(t *testing.T) {
-		b := begin(t)
-		b.gets(force("f0"), lock.OK, false)
-		b.gets(force("f0"), lock.OK, true)
-	})
-}
-
 // TestTombstone: a document that keeps nothing but the counter is a free lock, and its tokens go on (LS-INV-002).
 func TestTombstone(t *testing.T) {
 	b := begin(t)

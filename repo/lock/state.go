@@ -94,15 +94,13 @@ func (s State) PhaseAt(now time.Time) Phase {
 	return s.Phase
 }
 
-// wasForced reports whether an administrator ended the latest lease. An acquire removes what is known of an earlier
-// one's end; the times also tell in a document in which it was left.
-func (s State) wasForced() bool {
-	return s.Phase == Released && !s.Forced.At.IsZero() && s.Forced.At.Equal(s.ReleasedAt)
-}
+// wasForced reports whether an administrator ended the latest lease: an acquire removes what is known of an earlier
+// one's end.
+func (s State) wasForced() bool { return s.Phase == Released && !s.Forced.At.IsZero() }
 
 // State reads the document of a lock; nil is the zero State. The error is [docstore.ErrDamaged] and names the field: a
-// document that says less than the rules wrote must not be taken for a free lock. Fields that are not named here, such
-// as those in which earlier versions kept requests, have no meaning.
+// document that says less than the rules wrote must not be taken for a free lock. Fields that are not named here have
+// no meaning.
 func (id ID) State(d docstore.Doc) (State, error) {
 	if d == nil {
 		return State{}, nil

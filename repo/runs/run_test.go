@@ -3,7 +3,6 @@ package runs_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -269,42 +268,25 @@ func TestTimeOfARecord(t *testing.T) {
 	}
 }
 
-// TestRunThatLasts is kept while it is refreshed, however short its time is, and by versions that do not know of it.
+// TestRunThatLasts is kept while it is refreshed, however short its time is.
 func TestRunThatLasts(t *testing.T) {
-	for name, refresh := range map[string]func(b *bench, token int64) error{
-		"refreshed": func(b *bench, token int64) error {
-			o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: token, TTLSeconds: 50,
-				KeepSeconds: 60})
-			if o.Code != analysis.OK {
-				return fmt.Errorf("%+v, %w", o, err)
-			}
-			return nil
-		},
-		"by an earlier version": func(b *bench, _ int64) error {
-			_, err := b.Store.Write(t.Context(), docstore.Write{
-				Key: docstore.Key{Kind: runs.Kind, Tenant: "shop", ID: "order-7"}, Keep: 110 * time.Second,
-				Set: docstore.Doc{"expiresAt": docstore.Now.Add(50 * time.Second)},
-			})
-			return err
-		},
-	} {
-		b := open()
-		first := b.begin(t, "ann", "r1", func(c *runs.Begin) { c.KeepSeconds = 60 })
-		for range 20 {
-			if err := refresh(b, first.Grant.Token); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			b.at = b.at.Add(50*time.Second - time.Millisecond)
-			if o := b.begin(t, "bob", "r2"); o.Code != analysis.Locked {
-				t.Fatalf("%s, at %v: %+v", name, b.at, o)
-			}
+	b := open()
+	first := b.begin(t, "ann", "r1", func(c *runs.Begin) { c.KeepSeconds = 60 })
+	for range 20 {
+		if o, err := b.runs.Refresh(t.Context(), runs.Refresh{ID: order, Owner: "ann", Token: first.Grant.Token,
+			TTLSeconds: 50, KeepSeconds: 60}); err != nil || o.Code != analysis.OK {
+			t.Fatalf("%+v, %v", o, err)
 		}
-		if s, _, err := b.runs.Get(t.Context(), order); err != nil || !s.Exists {
-			t.Errorf("%s: %+v, %v", name, s, err)
+		b.at = b.at.Add(50*time.Second - time.Millisecond)
+		if o := b.begin(t, "bob", "r2"); o.Code != analysis.Locked {
+			t.Fatalf("at %v: %+v", b.at, o)
 		}
-		if o := b.finish(t, first.Grant.Token, "done"); o.Code != analysis.OK {
-			t.Errorf("%s: %+v", name, o)
-		}
+	}
+	if s, _, err := b.runs.Get(t.Context(), order); err != nil || !s.Exists {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if o := b.finish(t, first.Grant.Token, "done"); o.Code != analysis.OK {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { checkFunction, checkLabels, checkNumber, checkObject, invalid } from './check.js'
-import { InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockQueueFullError, OverloadedError, RequestIdReusedError, apiError } from './codes.gen.js'
+import { LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockQueueFullError, OverloadedError, RequestIdReusedError, apiError } from './codes.gen.js'
 import { ApiError, ClosedError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
@@ -145,7 +145,7 @@ export class Locks {
   /** What goes on in the background. */
   readonly #underway = new Set<Promise<unknown>>()
 
-  /** Makes a client; nothing is sent. An option that cannot work is an {@link InvalidArgumentError} that names it. */
+  /** Makes a client; nothing is sent. An option that cannot work is an InvalidArgumentError that names it. */
   constructor(options: LocksOptions) {
     this.#server = new Server(options)
     this.#asked = { tenant: options.tenant, owner: this.#server.owner }
@@ -457,10 +457,7 @@ export class Locks {
           if (polls > 0) polls--
           continue
         }
-        if (wait > 0 && isHeld(before) && t.error instanceof InvalidArgumentError) {
-          polls = Infinity // it cannot wait: without that it said that the lock is held
-          after = poll(retryAfter(before))
-        } else if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
+        if (t.error instanceof RequestIdReusedError || t.error instanceof LeaseExpiredError) {
           request = { ...request, request_id: randomID() } // what it obtained has ended
           // The caller knows of no request_id, but may ask why there was no answer.
           if (failed++ && t.error instanceof RequestIdReusedError) last = before

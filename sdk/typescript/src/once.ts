@@ -362,7 +362,7 @@ export class Runs {
   }
 }
 
-/** NOT_FOUND of the run, not of the path: the server is another one then, or an older one. */
+/** NOT_FOUND of the run, not of the path: the server is another one then. */
 const isUnknown = (e: unknown): boolean => e instanceof NotFoundError && (e.field === 'analysis_id' || e.field === 'run_id')
 
 const isLost = (e: unknown): boolean => isGone(e) || e instanceof AlreadyFinishedError || isUnknown(e)

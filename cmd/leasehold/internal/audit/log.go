@@ -259,8 +259,6 @@ func (l *Log) event(text []byte) (why string) {
 	switch err := json.Unmarshal(text, &e); {
 	case err != nil:
 		return "it is no audit event: " + err.Error()
-	case e.Schema == 0:
-		return "it is an audit event without a schema, of a version before there was one: it does not name its lease"
 	case e.Schema != contracts.AuditSchema:
 		return fmt.Sprintf("its schema is %d, and this program knows %d", e.Schema, contracts.AuditSchema)
 	case e.ID == "":

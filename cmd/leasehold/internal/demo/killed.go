@@ -206,6 +206,5 @@ func (d *play) report(who string, e message) {
 		d.sayf(who, "the lock could not be renewed in time, on a busy machine: the work is dropped, and begins again")
 	case "ended":
 		d.sayf(who, "finish → %s", e.Status)
-	default: // of a newer version
 	}
 }

@@ -723,9 +723,7 @@ class _Acquire:
                 if polls > 0:
                     polls, wait = polls - 1, 0.0
                 continue
-            if wait > 0 and before is not None and self._held(before) and isinstance(problem, codes.InvalidArgument):
-                polls, pause = sys.maxsize, self._pause(_outcome.retry_after(before))  # it cannot wait: without that it said that the lock is held
-            elif isinstance(problem, (codes.RequestIDReused, codes.LeaseExpired)):
+            if isinstance(problem, (codes.RequestIDReused, codes.LeaseExpired)):
                 self.request = {**self.request, "request_id": new_request_id()}  # what it obtained has ended
                 self.late = None
                 if failed > 0 and isinstance(problem, codes.RequestIDReused):
