@@ -1,4 +1,4 @@
--- What every script on documents begins with, but for compiled writes. It stands behind the script's own first line.
+-- What every script on documents begins with, but for writes. It stands behind the script's own first line.
 --
 -- KEYS  first what the store keeps of itself: its generation, the number of writes, the floor, and what index.lua says
 -- ARGV  one text, as MessagePack: the time in milliseconds, nil for the server's; the generation that the caller found when it opened

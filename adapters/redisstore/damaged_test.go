@@ -108,3 +108,21 @@ func TestDamagedKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedAmongSeveral: where one of several documents is none, no other is written.
+func TestDamagedAmongSeveral(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		s := open(t, server, &redisstore.Options{Prefix: "several"})
+		if err := client(t, server).Set(t.Context(), "{several}:doc:locks/acme/b", "text", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		set := docstore.Doc{"n": docstore.Int(1)}
+		r, err := s.Write(t.Context(), docstore.Write{Key: key("a"), Set: set}, docstore.Write{Key: key("b"), Set: set})
+		if !errors.Is(err, docstore.ErrDamaged) {
+			t.Errorf("%+v, %v, want ErrDamaged", r, err)
+		}
+		if snap, err := s.Get(t.Context(), key("a")); err != nil || snap.Docs[0] != nil {
+			t.Errorf("beside it stands %v, %v", snap.Docs, err)
+		}
+	})
+}

@@ -11,9 +11,10 @@
 //	                                           └─ ZADD MSET ────────▶ what is read after
 //
 // Rules write in few shapes: the same condition on the same fields and the same fields set, with other values. Each
-// shape becomes a script of its own (shape.go), which interprets nothing; the server learns it with its first write.
-// Writes of several documents, deletions, and what is beyond the bounds are interpreted by one script for all of them
-// (write.lua).
+// shape becomes a script of its own (shape.go, write.lua), which interprets nothing; the server learns it with its first
+// write. Several writes have one for the shapes that they are of, however many documents there are (several.lua). A
+// server may keep a script until it ends, so a store tells it 256 at most: what is rarer brings its text along, as an
+// argument of one script that runs it (carry.lua).
 //
 // Requests of many callers go out together (line.go): one that comes while the connections are busy waits for the next
 // to be free, and shares its way with all that came meanwhile. With appendfsync always, they share a sync as well.

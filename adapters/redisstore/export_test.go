@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -11,20 +10,15 @@ import (
 // MostShapes is how many shapes of writes a store compiles.
 const MostShapes = mostShapes
 
-// Interpret lets the store interpret every write, as it does with those that are too many or too large to be compiled.
-func (s *Store) Interpret() { s.shapes.most = -1 }
+// Carry lets the text of the script come along with every write, as it does with those of which a server keeps none. It
+// is that of several writes.
+func (s *Store) Carry() { s.shapes.most, s.shapes.locals = -1, -1 }
 
-// Shapes is how many shapes of writes the store has met that it did not have to interpret.
+// Shapes is how many shapes of writes the store keeps a script for.
 func (s *Store) Shapes() int {
 	s.shapes.mu.RLock()
 	defer s.shapes.mu.RUnlock()
-	n := 0
-	for _, sc := range s.shapes.all {
-		if sc != nil {
-			n++
-		}
-	}
-	return n
+	return len(s.shapes.all)
 }
 
 // Flights is how many connections requests that are sent together use at once.
@@ -40,10 +34,7 @@ func (s *Store) Waiting(tenant string) int {
 
 // Compiled makes the arguments of a write's own script, and the document of the values that this returns.
 func (s *Store) Compiled(w docstore.Write, values string) (docstore.Doc, error) {
-	sc, _ := s.program([]docstore.Write{w})
-	if sc == writeScript {
-		return nil, errors.New("it is not compiled")
-	}
+	sc, _ := s.shapes.compile([]docstore.Write{w})
 	return sc.returned(w, time.Unix(0, 0), unpacker{values})
 }
 

@@ -106,15 +106,15 @@ func TestLostAcknowledgedWrites(t *testing.T) {
 func TestLossThatOthersHide(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		for _, c := range []struct {
-			name              string
-			interpret, before bool // whether the process had written before the loss
-		}{{"compiled", false, true}, {"compiled-began-later", false, false}, {"interpreted", true, true},
-			{"interpreted-began-later", true, false}} {
+			name          string
+			carry, before bool // whether the process had written before the loss
+		}{{"compiled", false, true}, {"compiled-began-later", false, false}, {"carried", true, true},
+			{"carried-began-later", true, false}} {
 			o := redisstore.InsistEvery(time.Hour, redisstore.Options{Prefix: c.name})
 			s, other, admin := open(t, server, o), open(t, server, o), client(t, server)
-			if c.interpret {
-				s.Interpret()
-				other.Interpret()
+			if c.carry {
+				s.Carry()
+				other.Carry()
 			}
 			if token(t, other, key("b")); c.before {
 				token(t, s, key("a"))
@@ -201,8 +201,8 @@ func TestOpenedOnAReplica(t *testing.T) {
 func TestTokensAfterTheClockWasSetBack(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		t.Run("compiled", func(t *testing.T) { tokensOfABackwardClock(t, server, "compiled", func(*redisstore.Store) {}) })
-		t.Run("interpreted", func(t *testing.T) {
-			tokensOfABackwardClock(t, server, "interpreted", (*redisstore.Store).Interpret)
+		t.Run("carried", func(t *testing.T) {
+			tokensOfABackwardClock(t, server, "carried", (*redisstore.Store).Carry)
 		})
 	})
 }
@@ -321,12 +321,12 @@ func TestFloorOfSeveralDocuments(t *testing.T) {
 // says, and does not end when the one before would have.
 func TestEndOfOneDeletedByHand(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
-		for name, interpret := range map[string]bool{"compiled": false, "interpreted": true} {
+		for name, carry := range map[string]bool{"compiled": false, "carried": true} {
 			at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 			s, admin := open(t, server, &redisstore.Options{Prefix: name, Now: func() time.Time { return at }}),
 				client(t, server)
-			if interpret {
-				s.Interpret()
+			if carry {
+				s.Carry()
 			}
 			mustWrite(t, s, docstore.Write{Key: key("k"), Keep: time.Hour})
 			if n := admin.Del(t.Context(), "{"+name+"}:doc:"+key("k").String()).Val(); n != 1 {

@@ -70,8 +70,9 @@ func TestRequests(t *testing.T) {
 		expect("a refused write", one, write(false, refused))
 		expect("the first of several writes", unknown, write(true, several...))
 		expect("a hundred writes", one, write(true, several...))
-		expect("a hundred refused writes", one, write(false, append(several[:len(several)-1:len(several)-1],
-			docstore.Write{Key: keys[99], If: docstore.Absent{}})...))
+		mixed := append(several[:len(several)-1:len(several)-1], docstore.Write{Key: keys[99], If: docstore.Absent{}})
+		expect("the first of several writes of two shapes", unknown, write(false, mixed...))
+		expect("a hundred refused writes", one, write(false, mixed...))
 		expect("the first read", unknown, get(keys[0]))
 		expect("a read", one, get(keys[0]))
 		expect("a read of a hundred", one, get(keys...))
@@ -92,7 +93,12 @@ func TestRequests(t *testing.T) {
 		expect("a write with an end", unknown, write(true, ended))
 		expect("a write that starts a counter", unknown,
 			write(true, docstore.Write{Key: key("counted"), Add: map[string]int64{"n": 1}, StartAtNow: []string{"n"}}))
-		expect("a deletion", one, write(true, docstore.Write{Key: keys[1], If: docstore.Has{Field: "n"}, Delete: true}))
+		deleted := func(i int) docstore.Write {
+			return docstore.Write{Key: keys[i], If: docstore.Has{Field: "n"}, Delete: true}
+		}
+		expect("the first deletion", unknown, write(true, deleted(1)))
+		expect("a deletion", one, write(true, deleted(2)))
+		expect("several deletions, of the same shape", one, write(true, deleted(3), deleted(4)))
 		for from := (time.Time{}); ; { // until a millisecond has passed
 			snap, err := s.Get(t.Context(), key("ended"))
 			if err != nil {

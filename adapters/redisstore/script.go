@@ -20,7 +20,8 @@ import (
 type script struct {
 	text    string
 	sha     any      // a text, ready to be an argument
-	origins []origin // of a compiled write: see [source]
+	carried string   // the text of a write that [carryScript] carries out, empty of all others
+	origins []origin // of a single write: see [source]
 }
 
 // newScript puts begin.lua behind the first line of a script, and what else it begins with.
@@ -48,10 +49,18 @@ var (
 	countText string
 	//go:embed text.lua
 	textText string
-	//go:embed shape.lua
-	shapeText string
 	//go:embed write.lua
 	writeText string
+	//go:embed found.lua
+	foundText string
+	//go:embed change.lua
+	changeText string
+	//go:embed delete.lua
+	deleteText string
+	//go:embed several.lua
+	severalText string
+	//go:embed carry.lua
+	carryText string
 	//go:embed prune.lua
 	pruneText string
 	//go:embed layout.lua
@@ -77,7 +86,7 @@ var (
 	//go:embed raised.lua
 	raisedText string
 
-	writeScript = newScript(writeText, textText, indexText, countText)
+	carryScript = rawScript(carryText)
 	readScript  = newScript(readText)
 	listScript  = newScript(listText)
 	pruneScript = newScript(pruneText, textText, indexText, countText)
@@ -138,7 +147,7 @@ func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []doc
 	}
 	arg = appendInt(appendText(arg, "", known.generation), known.writes.Load())
 	arg = append(appendInt(appendText(arg, "", s.name), known.own.Load()), args...)
-	command := append(make([]any, 0, 5+len(keys)), "EVALSHA", sc.sha, 1+len(keys), of.first)
+	command := append(make([]any, 0, 6+len(keys)), "EVALSHA", sc.sha, 1+len(keys), of.first)
 	for i := range keys {
 		command = append(command, &keys[i]) // a string would take an allocation to become an argument
 	}
@@ -146,7 +155,11 @@ func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []doc
 	if len(keys) < fewKeys {
 		send = of.line.send
 	}
-	answer, err := s.evaluate(ctx, send, sc, step, append(command, arg))
+	command = append(command, arg)
+	if sc.carried != "" {
+		command = append(command, &sc.carried)
+	}
+	answer, err := s.evaluate(ctx, send, sc, step, command)
 	if err != nil {
 		return reply{}, s.explain(ctx, doing, err)
 	}

@@ -1,6 +1,6 @@
-// Writes that are compiled, each shape to a script of its own. It is the second way to carry out a write, beside
-// write.lua, and stays for what it brings: without it a Redis server takes 2.1 times the processor time for a cycle of
-// a lock, 133 µs instead of 63 with 64 callers, of the one thread that it has, and 3.1 times the instructions.
+// Each shape of a write has a script of its own. One script that interprets all of them would take 2.1 times the
+// processor time of the server for a cycle of a lock, 133 µs instead of 63 with 64 callers, of the one thread that it
+// has, and 3.1 times the instructions.
 
 package redisstore
 
@@ -17,61 +17,99 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore/driver"
 )
 
-// Bounds of compiled writes. What is beyond them is interpreted by write.lua.
+// Bounds of what the server keeps: it may keep each script until it ends. The text of what is beyond them comes along
+// with each write, see carry.lua.
 const (
-	mostShapes = 256 // scripts that a store compiles: the server keeps each until it ends
-	mostLocals = 120 // values that one script is told or works out: Lua has 200 local variables
-	mostShown  = 100 // fields whose values one script returns: they are in its stack at once
-	mostNamed  = 120 // fields that are named in the text of a script
+	mostShapes = 256      // scripts that a store tells the server
+	mostText   = 32 << 10 // bytes of one
 )
 
-// shapes are the writes that have become scripts of their own. Rules write in few shapes, again and again: the same
-// condition on the same fields, and the same fields set, with other values. A script for each knows what to read, and
-// interprets nothing.
+// Bounds of a script whose values are local variables. What is beyond them is written as one of several is.
+const (
+	mostLocals = 120 // values that it is told or works out: Lua has 200 local variables
+	mostShown  = 100 // fields whose values it returns: they are in its stack at once
+)
+
+// shapes are the writes that have become scripts. Rules write in few shapes, again and again: the same condition on the
+// same fields, and the same fields set, with other values. A script for each knows what to read, and interprets nothing.
 type shapes struct {
-	mu   sync.RWMutex
-	all  map[string]*script // by [shaper].shape; nil for one that is too large
-	most int                // instead of mostShapes, in tests; below 0 is none
+	mu     sync.RWMutex
+	all    map[string]*script // by what [shapes.compile] makes of writes
+	most   int                // instead of mostShapes, in tests; below 0 is none
+	locals int                // instead of mostLocals, in tests; below 0 is none
 }
 
-// compile returns the script of a write of one document, and its arguments behind those of begin.lua. There is none for
-// a deletion, nor for one beyond the bounds.
-func (s *shapes) compile(w docstore.Write) (sc *script, args []byte) {
-	if w.Delete {
-		return nil, nil
+// compile returns the script of writes, and its arguments behind those of begin.lua.
+func (s *shapes) compile(writes []docstore.Write) (sc *script, args []byte) {
+	if w := writes[0]; len(writes) == 1 && !w.Delete && len(w.Return) <= mostShown {
+		var room [1024]byte
+		sh := shaper{shape: room[:0], args: make([]byte, 0, 512)}
+		sh.write(w)
+		if sh.told+sh.made <= cmp.Or(s.locals, mostLocals) {
+			if sc = s.known(sh.shape); sc == nil {
+				text, origins := single(w)
+				sc = s.add(sh.shape, text, origins)
+			}
+			return sc, sh.args
+		}
 	}
-	var room [1024]byte
-	sh := shaper{shape: room[:0], args: make([]byte, 0, 512)}
-	sh.write(w)
+	var shape []byte
+	var found []string      // the shapes, each once
+	var of []docstore.Write // one of each
+	args = appendList(nil, len(writes))
+	for _, w := range writes {
+		sh := shaper{several: true}
+		sh.write(w)
+		number := slices.Index(found, string(sh.shape))
+		if number < 0 {
+			number = len(found)
+			found, of = append(found, string(sh.shape)), append(of, w)
+			shape = append(append(shape, 0xff), sh.shape...) // a byte that is in no name
+		}
+		args = append(appendInt(appendList(args, 2+sh.told), int64(number+1)), sh.args...)
+	}
+	if sc = s.known(shape); sc == nil {
+		sc = s.add(shape, several(of), nil)
+	}
+	return sc, args
+}
+
+// known is the script of a shape, nil if there is none yet.
+func (s *shapes) known(shape []byte) *script {
 	s.mu.RLock()
-	sc, known := s.all[string(sh.shape)]
-	full := len(s.all) >= cmp.Or(s.most, mostShapes)
-	s.mu.RUnlock()
-	if known || full {
-		return sc, sh.args
-	}
+	defer s.mu.RUnlock()
+	return s.all[string(shape)]
+}
+
+// add keeps the script of a shape, or returns one that brings its text along.
+func (s *shapes) add(shape []byte, text string, origins []origin) *script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.all) >= cmp.Or(s.most, mostShapes) || len(text) > mostText {
+		return &script{text: carryScript.text, sha: carryScript.sha, carried: text, origins: origins}
+	}
 	if s.all == nil {
 		s.all = map[string]*script{}
 	}
-	sc = sh.script(w)
-	s.all[string(sh.shape)] = sc
-	return sc, sh.args
+	sc := rawScript("#!lua\n" + text)
+	sc.origins = origins
+	s.all[string(shape)] = sc
+	return sc
 }
 
 // shaper goes through a write once. It tells its shape from its arguments, in one order: whatever is in the text of the
 // script is in the shape, everything else is an argument.
 type shaper struct {
 	shape  []byte
-	args   []byte   // packed
-	told   int      // how many arguments there are
-	made   int      // how many values the script works out
-	prefix string   // the last argument that is a prefix
-	has    string   // the name of that in the script, empty if there is none yet
-	lua    bool     // the text is asked for, too
-	text   bool     // it compares texts
-	names  []string // the fields that are named
+	args   []byte // packed
+	told   int    // how many arguments there are
+	made   int    // how many values the script works out
+	prefix string // the last argument that is a prefix
+	has    string // the name of that in the script, empty if there is none yet
+	lua    bool   // the text is asked for, too
+	text   bool   // it compares texts
+
+	several bool // the values are in a table, see several.lua
 }
 
 // say adds to the shape: what comes, and the name of a field if there is one.
@@ -88,14 +126,26 @@ func (s *shaper) arg() string {
 	if !s.lua {
 		return ""
 	}
+	if s.several {
+		return "v[" + strconv.Itoa(2+s.told) + "]" // behind the number of the shape, and the ID
+	}
 	return "v" + strconv.Itoa(s.told)
+}
+
+// work counts a value that the script works out, and returns how it is declared and its name.
+func (s *shaper) work(name byte, i int) (declared, is string) {
+	s.made++
+	if !s.lua {
+		return "", ""
+	}
+	if is = string(name) + strconv.Itoa(i); s.several {
+		return "", "v." + is
+	}
+	return "local ", is
 }
 
 // field is a field of the document as the script has it.
 func (s *shaper) field(name string) string {
-	if s.lua && !slices.Contains(s.names, name) {
-		s.names = append(s.names, name)
-	}
 	return s.join("f[", s.quote(name), "]")
 }
 
@@ -202,10 +252,9 @@ type changes struct {
 	cond   string
 	before []string // statements that find out what fields will hold, and whether they can
 	set    []string // statements that change fields
-	starts bool     // a counter may start at the time
 	keep   string
 
-	// What is sent back of the document, nil for all of it, and the origin of each field of [docstore.Write.Return].
+	// What is sent back of the document, and the origin of each field of [docstore.Write.Return], nil for all of it.
 	shown   []string
 	origins []origin
 }
@@ -219,6 +268,10 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 		s.args = appendInt(s.args, w.Until.UnixMilli())
 		end := s.arg()
 		c.cond = s.join("(now <= ", end, " and now >= ", end, " - ", aheadText, " and ", c.cond, ")")
+	}
+	if w.Delete {
+		s.say('D')
+		return c
 	}
 	var buf, rowBuf [32]string
 	names, rows := buf[:0], rowBuf[:0]
@@ -239,11 +292,11 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 	for i, f := range names {
 		if b, ok := w.Set[f].(docstore.Before); ok {
 			s.say('B', f, string(b))
-			s.made++
+			declared, text := s.work('b', i)
 			if s.lua {
-				c.before = append(c.before, fmt.Sprintf(beforeText, i, s.field(string(b))))
-				set(s.field(f), "b"+strconv.Itoa(i))
+				c.before = append(c.before, fmt.Sprintf(beforeText, declared, text, s.field(string(b))))
 			}
+			set(s.field(f), text)
 			continue
 		}
 		s.say('S', f)
@@ -265,16 +318,15 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 		s.say('A', f, strconv.FormatBool(starts))
 		s.args = appendInt(s.args, w.Add[f])
 		n := s.arg()
-		s.made++
-		if !s.lua {
-			continue
+		declared, sum := s.work('n', i)
+		if s.lua {
+			begin, reach := "0", ""
+			if starts {
+				begin, reach = startText, fmt.Sprintf(reachText, sum)
+			}
+			c.before = append(c.before, fmt.Sprintf(addText, declared, sum, s.field(f), n, begin, reach))
 		}
-		text := addText
-		if starts {
-			text, c.starts = startText, true
-		}
-		c.before = append(c.before, fmt.Sprintf(text, i, s.field(f), n))
-		set(s.field(f), "n"+strconv.Itoa(i))
+		set(s.field(f), sum)
 	}
 	for _, f := range w.Unset {
 		s.say('U', f)
@@ -287,14 +339,14 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 		s.args = appendInt(s.args, w.Keep.Milliseconds())
 		c.keep = s.arg()
 	}
-	if w.Return == nil {
+	if w.Return == nil || s.several {
 		return c
 	}
 	s.say('>', w.Return...)
 	if !s.lua {
 		return c
 	}
-	c.shown = []string{}
+	c.origins = []origin{}
 	for _, f := range w.Return {
 		from := source(w, f)
 		c.origins = append(c.origins, from)
@@ -305,41 +357,32 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 	return c
 }
 
-// What a script works out of the document, before it changes anything: the text that a field had, a counter, and one
-// that starts at the time.
+// What a script works out of the document, before it changes anything: the text that a field had, and a counter.
 const (
-	beforeText = `local b%[1]d = %[2]s
-if b%[1]d == nil then
-  b%[1]d = ''
+	beforeText = `%[1]s%[2]s = %[3]s
+if %[2]s == nil then
+  %[2]s = ''
 else
-  local is = type(b%[1]d)
-  damaged = damaged or not (is == 'string' and byte(b%[1]d, 1, 1) ~= 255 or is == 'number' and b%[1]d %% 1 ~= 0)
+  local is = type(%[2]s)
+  damaged = damaged or not (is == 'string' and byte(%[2]s, 1, 1) ~= 255 or is == 'number' and %[2]s %% 1 ~= 0)
 end
 `
-	addText = `local n%[1]d = %[2]s
-if n%[1]d == nil then
-  n%[1]d = 0
+	addText = `%[1]s%[2]s = %[3]s
+if %[2]s == nil then
+  %[2]s = %[5]s
 end
-` + sumText + `end
-`
-	startText = `local n%[1]d, started%[1]d = %[2]s, false
-if n%[1]d == nil then
-  n%[1]d, started%[1]d = now * 1000, true
-  if n%[1]d < floor then
-    n%[1]d = floor
-  end
-end
-` + sumText + `  if n%[1]d > reached then
-    reached = n%[1]d
-  end
-  started = started or started%[1]d
-end
-`
-	sumText = `if type(n%[1]d) ~= 'number' or n%[1]d %% 1 ~= 0 or %[3]s > 0 and n%[1]d > MAX - %[3]s or %[3]s < 0 and n%[1]d < -MAX - %[3]s then
+if type(%[2]s) ~= 'number' or %[2]s %% 1 ~= 0 or %[4]s > 0 and %[2]s > MAX - %[4]s or %[4]s < 0 and %[2]s < -MAX - %[4]s then
   damaged = true
 else
-  n%[1]d = n%[1]d + %[3]s
+  %[2]s = %[2]s + %[4]s
+%[6]send
 `
+)
+
+// A counter that starts at the time does so above the floor, and moves that.
+const (
+	startText = "math.max(now * 1000, floor)\n  started = true"
+	reachText = "  if %[1]s > reached then\n    reached = %[1]s\n  end\n"
 )
 
 // origin is where the value of a field comes from that is returned after a write.
@@ -454,67 +497,100 @@ var aheadText = strconv.FormatInt(docstore.MaxAhead.Milliseconds(), 10)
 // headroom is how far the floor is set above a counter that passes it, so that it need not follow each grant.
 const headroom = 1000
 
-// floorText lets the floor follow the counters that start at the time.
-const floorText = `if reached > floor then
-  floor = started and reached or reached + %d
-end
-`
-
 // endsText sets the end of a document. One that is moved by each write would be a command more to store and to sync
 // with each. So one that is moved goes a little farther than it must, and stays while it is not too near nor much too
 // far: a document is never removed too early by that.
 const endsText = `local ending, farther = now + %[1]s, (%[1]s - %[1]s %% %[2]d) / %[2]d
 if ends == 0 then
   ends = ending
-  call('ZADD', KEYS[2], ends, KEYS[4]:sub(#KEYS[1] + 2)) -- both begin alike, up to own and doc:
+  call('ZADD', KEYS[2], ends, key:sub(#KEYS[1] + 2)) -- both begin alike, up to own and doc:
 elseif ends < ending or ends > ending + 2 * farther then
   ends = ending + farther
-  call('ZADD', KEYS[2], ends, KEYS[4]:sub(#KEYS[1] + 2))
+  call('ZADD', KEYS[2], ends, key:sub(#KEYS[1] + 2))
 end`
 
 // noEndText leaves the end of a document as it is. One that was deleted by hand may have left one.
 const noEndText = `if not listed then
-  call('ZREM', KEYS[2], KEYS[4]:sub(#KEYS[1] + 2))
+  call('ZREM', KEYS[2], key:sub(#KEYS[1] + 2))
 end`
 
 // endSteps is in how many steps the end of a document moves while it is kept: one that is kept for 30 days may stay 22
 // hours longer.
 const endSteps = 64
 
-// script is the script of a write's shape; nil if it would be too large.
-func (s *shaper) script(w docstore.Write) *script {
-	lua := shaper{lua: true}
-	c := lua.write(w)
-	if lua.told+lua.made > mostLocals || len(lua.names) > mostNamed || len(c.shown) > mostShown {
-		return nil
+// single is the text of the script of a write that is alone, and the origins of what it returns.
+func single(w docstore.Write) (text string, origins []origin) {
+	s := shaper{lua: true}
+	c := s.write(w)
+	args, functions, index := "id", "", textText+indexText
+	for i := range s.told {
+		args += ", v" + strconv.Itoa(i+1)
 	}
-	parts := map[string]string{
-		"ARGS": "", "FUNCTIONS": "", "COND": c.cond, "BEFORE": strings.Join(c.before, ""), "CHANGES": strings.Join(c.set, ""),
-		"INDEX": indexText, "ENDS": noEndText,
-		"SHOWN": ") .. after", "STOP": strings.TrimSuffix(stopText, "\n"), "WROTE": strings.TrimSuffix(wroteText, "\n"),
+	if s.text {
+		functions, index = textText, indexText
 	}
-	for i := range lua.told {
-		parts["ARGS"] += ", v" + strconv.Itoa(i+1)
+	applied := "return pack('applied', now, writes) .. after"
+	if c.origins != nil {
+		applied = "return pack(" + strings.Join(append([]string{"'applied', now, writes"}, c.shown...), ", ") + ")"
 	}
-	if lua.text {
-		parts["FUNCTIONS"] = textText
-	} else {
-		parts["INDEX"] = textText + indexText
-	}
-	if c.keep != "" {
-		parts["ENDS"] = fmt.Sprintf(endsText, c.keep, endSteps)
-	}
-	if c.starts {
-		parts["CHANGES"] += fmt.Sprintf(floorText, headroom)
-	}
-	if c.shown != nil {
-		parts["SHOWN"] = strings.Join(append([]string{""}, c.shown...), ", ") + ")"
-	}
-	var fill []string
-	for name, text := range parts {
-		fill = append(fill, "$"+name, text)
-	}
-	sc := rawScript(strings.NewReplacer(fill...).Replace(shapeText))
-	sc.origins = c.origins
-	return sc
+	found := c.found(index, "return pack('refused', now, writes, 1) .. (stored or pack(nil))",
+		"return pack('damaged', now, writes, 1) .. (stored or pack(nil)) .. pack(floor)")
+	return program(args, "call('MGET', KEYS[1], KEYS[4])", functions, singleText+found,
+		c.change()+"call('MSET', KEYS[1], own, key, after)\n"+applied), c.origins
 }
+
+// singleText is what stands before found.lua: that the key is not of another type, which MGET does not tell.
+const singleText = `local key, ids, by, stored = KEYS[4], KEYS[5], KEYS[6], all[2]
+if not stored then
+  call('GET', key)
+end
+`
+
+// several is the text of the script of writes of these shapes.
+func several(of []docstore.Write) string {
+	var functions []string
+	for _, w := range of {
+		s := shaper{lua: true, several: true}
+		c := s.write(w)
+		change := deleteText
+		if !w.Delete {
+			change = c.change() + "call('SET', key, after)\nreturn after\n"
+		}
+		found := c.found("", "refused[#refused + 1] = pack(i) .. (stored or pack(nil))\n  return",
+			"damage = damage or pack('damaged', now, writes, i) .. (stored or pack(nil)) .. pack(floor)\n  return")
+		functions = append(functions, "function(i, v, id, key, ids, by)\nlocal stored = call('GET', key)\ncall('ZCARD', ids)\n"+
+			found+"return function()\n"+change+"end\nend")
+	}
+	return program("docs", "{call('GET', KEYS[1])}", textText+indexText,
+		fill(severalText, "$SHAPES", strings.Join(functions, ", ")), `call('SET', KEYS[1], own)
+local applied = {pack('applied', now, writes)}
+for i, change in ipairs(changes) do
+  applied[i + 1] = change()
+end
+return table.concat(applied)`)
+}
+
+// program is the text of a script, but for its first line.
+func program(args, read, functions, found, change string) string {
+	_, body, _ := strings.Cut(writeText, "\n\n") // without its comment
+	return fill(body, "$ARGS", args, "$READ", read, "$STOP\n", stopText, "$FUNCTIONS", functions, "$FOUND\n", found,
+		"$HEADROOM", strconv.Itoa(headroom), "$WROTE\n", wroteText, "$CHANGE", change)
+}
+
+// found are the statements that read a document and check everything.
+func (c changes) found(index, refused, damaged string) string {
+	return fill(foundText, "$COND", c.cond, "$REFUSED", refused, "$BEFORE\n", strings.Join(c.before, ""),
+		"$DAMAGED", damaged, "$INDEX\n", index)
+}
+
+// change are the statements that make the document what it is after.
+func (c changes) change() string {
+	ends := noEndText
+	if c.keep != "" {
+		ends = fmt.Sprintf(endsText, c.keep, endSteps)
+	}
+	return fill(changeText, "$CHANGES\n", strings.Join(c.set, ""), "$ENDS", ends)
+}
+
+// fill puts texts in the place of names.
+func fill(text string, names ...string) string { return strings.NewReplacer(names...).Replace(text) }

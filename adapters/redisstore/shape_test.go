@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +15,16 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// TestInterpreted runs the suite with writes that are not compiled: several at once, deletions, and those beyond the
-// bounds are not.
-func TestInterpreted(t *testing.T) {
+// TestCarried runs the suite with writes whose text comes along, each in the form of several: that is how those beyond
+// all bounds are sent.
+func TestCarried(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		docstoretest.Run(t, func(t *testing.T) docstore.Store {
 			s := open(t, server, nil)
-			s.Interpret()
+			s.Carry()
 			t.Cleanup(func() {
 				if n := s.Shapes(); n != 0 {
-					t.Errorf("%d shapes were compiled", n)
+					t.Errorf("%d shapes are kept", n)
 				}
 			})
 			return s
@@ -66,13 +67,18 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// TestManyShapes: a store compiles so many shapes and no more; writes of others, and very large ones, are interpreted.
+// TestManyShapes: a server is told so many scripts and no more, because it may keep them until it ends: the text of
+// writes of other shapes, and of very large ones, comes along.
 func TestManyShapes(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
 		s := open(t, server, &redisstore.Options{Now: clock.Now})
 		want := docstore.Doc{}
-		for i := range redisstore.MostShapes + 10 {
+		const more = 10
+		for i := range redisstore.MostShapes + more {
+			if i == redisstore.MostShapes {
+				server.ResetCommands()
+			}
 			f := "f" + strings.Repeat("x", i%50) + "_" + strings.Repeat("y", i/50)
 			want[f] = docstore.Int(i)
 			r, err := s.Write(t.Context(), docstore.Write{Key: key("k"), Set: map[string]docstore.Value{f: docstore.Int(i)},
@@ -84,15 +90,57 @@ func TestManyShapes(t *testing.T) {
 		if n := s.Shapes(); n != redisstore.MostShapes {
 			t.Errorf("%d shapes, want %d", n, redisstore.MostShapes)
 		}
-		large := open(t, server, &redisstore.Options{Now: clock.Now})
-		w, want := docstore.Write{Key: key("large"), Set: map[string]docstore.Value{}}, docstore.Doc{}
-		for i := range 1500 {
-			f := fmt.Sprintf("f%dx", i)
-			w.Set[f] = docstore.Now
-			want[f] = docstore.FormatTime(clock.Now())
+		// One more script, for all of them.
+		if got, want := server.Commands(), map[string]int{"EVALSHA": more, "EVAL": 1}; !maps.Equal(got, want) {
+			t.Errorf("%d writes beyond the bound: sent %v, want %v", more, got, want)
 		}
-		if r, err := large.Write(t.Context(), w); err != nil || !r.Applied || !r.Docs[0].Equal(want) || large.Shapes() != 0 {
-			t.Errorf("%d fields, %d shapes, %v", len(r.Docs[0]), large.Shapes(), err)
+	})
+}
+
+// TestLargeWrites: a write of very many fields, and the most writes with as many shapes, have no script that a server
+// keeps. One of many fields, but not as many, has.
+func TestLargeWrites(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		clock := suite.NewClock()
+		write := func(fields, shapes int) {
+			t.Helper()
+			s := open(t, server, &redisstore.Options{Now: clock.Now})
+			w, want := docstore.Write{Key: key("large"), Set: map[string]docstore.Value{}}, docstore.Doc{}
+			for i := range fields {
+				f := fmt.Sprintf("f%dx", i)
+				w.Set[f], want[f] = docstore.Int(i), docstore.Int(i)
+				if i%2 > 0 {
+					w.Set[f], want[f] = docstore.Now, docstore.FormatTime(clock.Now())
+				}
+			}
+			for range 2 {
+				r, err := s.Write(t.Context(), w)
+				if err != nil || !r.Applied || !r.Docs[0].Equal(want) || s.Shapes() != shapes {
+					t.Fatalf("%d fields: %d, %d shapes, %v", fields, len(r.Docs), s.Shapes(), err)
+				}
+			}
+		}
+		write(400, 1)
+		write(1500, 0)
+
+		s := open(t, server, &redisstore.Options{Now: clock.Now})
+		writes, want := make([]docstore.Write, docstore.MaxWrites), make([]docstore.Doc, docstore.MaxWrites)
+		for i := range writes {
+			f, g := fmt.Sprintf("f%dx", i), fmt.Sprintf("g%dx", i)
+			writes[i] = docstore.Write{Key: key(f), If: docstore.Not{Cond: docstore.Has{Field: f}},
+				Set: docstore.Doc{f: docstore.String(g)}, Add: map[string]int64{g: int64(i)}}
+			want[i] = docstore.Doc{f: docstore.String(g), g: docstore.Int(i)}
+		}
+		for _, applied := range []bool{true, false} {
+			r, err := s.Write(t.Context(), writes...)
+			if err != nil || r.Applied != applied || len(r.Refused) != len(writes) != applied || s.Shapes() != 0 {
+				t.Fatalf("%d writes: applied %v, %d refused, %d shapes, %v", len(writes), r.Applied, len(r.Refused), s.Shapes(), err)
+			}
+			for i, d := range r.Docs {
+				if !d.Equal(want[i]) {
+					t.Errorf("%d: %v, want %v", i, d, want[i])
+				}
+			}
 		}
 	})
 }
@@ -126,7 +174,7 @@ func TestTheTimeIsThatOfTheServer(t *testing.T) {
 			return at.Truncate(time.Millisecond)
 		}
 		for name, most := range map[string]func(*redisstore.Store){
-			"compiled": func(*redisstore.Store) {}, "interpreted": (*redisstore.Store).Interpret,
+			"compiled": func(*redisstore.Store) {}, "carried": (*redisstore.Store).Carry,
 		} {
 			s := open(t, server, &redisstore.Options{Prefix: name})
 			most(s)

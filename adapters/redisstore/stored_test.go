@@ -105,7 +105,7 @@ func TestEdgesOfValues(t *testing.T) {
 				t.Errorf("%s: applied %v, %v", f, r.Applied, err)
 			}
 		}
-		mustWrite(t, s, docstore.Write{Key: key("k"), Unset: []string{"last"}}, docstore.Write{Key: key("l")}) // interpreted
+		mustWrite(t, s, docstore.Write{Key: key("k"), Unset: []string{"last"}}, docstore.Write{Key: key("l")})
 		snap, err := s.Get(t.Context(), key("k"), key("l"))
 		if err != nil || !snap.Docs[0].Equal(want) || !snap.Docs[1].Equal(docstore.Doc{}) {
 			t.Errorf("%d fields, %v, want %d", len(snap.Docs[0]), err, len(want))
@@ -205,7 +205,6 @@ func TestValuesOfOthers(t *testing.T) {
 		if err := c.Set(t.Context(), name+"2", "\x81\xa1n\x01\xc2", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		// interpreted
 		mustWrite(t, s, docstore.Write{Key: key("k2"), If: docstore.Has{Field: "n"}}, docstore.Write{Key: key("k3")})
 		if n := list(); n != 3 {
 			t.Errorf("%d entries, want 3", n)

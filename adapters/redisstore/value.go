@@ -21,7 +21,7 @@ const (
 const half = 0.5
 
 // appendValue appends a value in its one spelling, so that equal values are equal to Lua. A time that the store knows,
-// and what a field had before, are lists, for write.lua.
+// and what a field had before, are worked out by the script.
 func appendValue(b []byte, v docstore.Value) []byte {
 	switch v := v.(type) {
 	case docstore.String:
@@ -39,10 +39,6 @@ func appendValue(b []byte, v docstore.Value) []byte {
 		return appendText(b, ofBytes, string(v))
 	case docstore.Map:
 		return appendText(b, ofMap, object(v))
-	case docstore.Before:
-		return appendText(appendText(appendList(b, 2), "", ""), "", string(v))
-	case docstore.Instant:
-		return appendInt(appendList(b, 1), v.Offset().Milliseconds())
 	default:
 		panic(fmt.Sprintf("redis: %T has passed the port's validation", v))
 	}

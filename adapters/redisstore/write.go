@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -23,8 +22,8 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	for _, w := range writes {
 		keys = of.appendKeys(keys, w.Key)
 	}
-	sc, program := s.program(writes)
-	reply, err := s.do(ctx, "write to", sc, writes, of, keys, program)
+	sc, args := s.shapes.compile(writes)
+	reply, err := s.do(ctx, "write to", sc, writes, of, keys, args)
 	if err != nil {
 		return docstore.Result{}, err
 	}
@@ -37,87 +36,7 @@ func (s *Store) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 	return r, err
 }
 
-// program is the script of writes, with its arguments: one of its own for the shape of a single write, else that which
-// interprets them.
-func (s *Store) program(writes []docstore.Write) (sc *script, args []byte) {
-	if len(writes) == 1 {
-		if sc, args = s.shapes.compile(writes[0]); sc != nil {
-			return sc, args
-		}
-	}
-	args = appendList(nil, len(writes))
-	for _, w := range writes {
-		args = appendWrite(args, w)
-	}
-	return writeScript, args
-}
-
-// appendWrite appends what write.lua wants to know of a write.
-func appendWrite(b []byte, w docstore.Write) []byte {
-	parts := 7
-	if w.Delete {
-		parts = 3
-	}
-	b = appendText(appendList(b, parts), "", w.Key.ID)
-	if w.If == nil {
-		b = appendCond(b, docstore.All{})
-	} else {
-		b = appendCond(b, w.If)
-	}
-	if w.Until.IsZero() {
-		b = appendInt(b, 0)
-	} else {
-		b = appendInt(b, w.Until.UnixMilli())
-	}
-	if w.Delete {
-		return b
-	}
-	b = appendList(appendInt(b, w.Keep.Milliseconds()), 2*len(w.Set))
-	for f, v := range w.Set {
-		b = appendValue(appendText(b, "", f), v)
-	}
-	b = appendList(b, 3*len(w.Add))
-	for f, n := range w.Add {
-		b = appendBool(appendInt(appendText(b, "", f), n), slices.Contains(w.StartAtNow, f))
-	}
-	b = appendList(b, len(w.Unset))
-	for _, f := range w.Unset {
-		b = appendText(b, "", f)
-	}
-	return b
-}
-
-// appendCond appends a condition, the operator before its operands.
-func appendCond(b []byte, c docstore.Cond) []byte {
-	begin := func(op string, operands int) []byte { return appendText(appendList(b, 1+operands), "", op) }
-	several := func(op string, parts []docstore.Cond) []byte {
-		b = begin(op, len(parts))
-		for _, p := range parts {
-			b = appendCond(b, p)
-		}
-		return b
-	}
-	switch c := c.(type) {
-	case docstore.Absent:
-		return begin("absent", 0)
-	case docstore.Has:
-		return appendText(begin("has", 1), "", c.Field)
-	case docstore.Eq:
-		return appendValue(appendText(begin("eq", 2), "", c.Field), c.Value)
-	case docstore.LE:
-		return appendValue(appendText(begin("le", 2), "", c.Field), c.Value)
-	case docstore.Any:
-		return several("any", c)
-	case docstore.All:
-		return several("all", c)
-	case docstore.Not:
-		return appendCond(begin("not", 1), c.Cond)
-	default:
-		panic(fmt.Sprintf("redis: %T has passed the port's validation", c))
-	}
-}
-
-// result reads the response of write.lua.
+// result reads the response of a write.
 func (s *Store) result(reply reply, sc *script, writes []docstore.Write) (docstore.Result, error) {
 	r, damaged, err := parseResult(reply, sc, writes)
 	if err != nil {
@@ -133,7 +52,7 @@ func parseResult(reply reply, sc *script, writes []docstore.Write) (r docstore.R
 	switch reply.outcome {
 	case "applied":
 		r.Applied = true
-		if sc != writeScript && writes[0].Return != nil {
+		if sc.origins != nil {
 			r.Docs[0], err = sc.returned(writes[0], r.At, rest)
 			return r, nil, err
 		}

@@ -169,5 +169,7 @@ do
     end
     return unpack(values, 1, n)
   end
+
+  rawset(_G, 'cmsgpack', cmsgpack) -- for scripts that a script loads
 end
 
