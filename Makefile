@@ -59,8 +59,10 @@ race: ## Run all tests under the race detector
 	go test -race ./...
 
 .PHONY: mutants
-mutants: ## Run tests with each fault of proof/mutants/faults: none may survive; make mutants RUN='^lock/' tries some
-	go run ./proof/mutants $(if $(RUN),-run '$(RUN)')
+mutants: ## Run tests with each fault of proof/mutants/faults: none may survive; make mutants RUN='^lock/' tries some, RANDOM=100 SEED=7 PACKAGE=./repo/lock draws others
+	go run ./proof/mutants $(if $(RUN),-run '$(RUN)') $(if $(PACKAGE),-package '$(PACKAGE)') \
+	  $(if $(filter command line,$(origin RANDOM)),-random $(RANDOM)) $(if $(SEED),-seed $(SEED)) \
+	  $(if $(CHANGED),-changed '$(CHANGED)') $(if $(BUDGET),-budget $(BUDGET))
 
 .PHONY: faults
 faults: ## Put faults to Leasehold: a million operations in virtual time, every order of small worlds, and real processes that are killed, frozen and replaced

@@ -78,7 +78,7 @@ func (c *maker) add(word string, from, to token.Pos, text string) {
 	first := strings.LastIndexByte(c.text[:begin], '\n') + 1
 	line, _, _ := strings.Cut(c.text[first:], "\n")
 	h := fnv.New32a()
-	_, _ = fmt.Fprintf(h, "%s\n%d\n%s\n%s", strings.TrimSpace(line), begin-first-indent(line), c.text[begin:end], text)
+	_, _ = fmt.Fprintf(h, "%s\n%d\n%s\n%s", strings.TrimSpace(line), begin-first-indent(line), oneLine(c.text[begin:end]), oneLine(text))
 	name := fmt.Sprintf("%s/%s/%s-%08x", strings.TrimSuffix(c.file, ".go"), c.function, word, h.Sum32())
 	if c.times[name]++; c.times[name] > 1 {
 		name += "-" + strconv.Itoa(c.times[name])
@@ -86,6 +86,8 @@ func (c *maker) add(word string, from, to token.Pos, text string) {
 	c.all = append(c.all, &fault{name: name, list: c.file, line: c.set.Position(from).Line, file: c.file, drawn: true,
 		begin: begin, end: end, old: c.text[begin:end], new: text})
 }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
