@@ -105,14 +105,18 @@ func (p *packages) judges(of goPackage) []string {
 }
 
 // drawable are the faults that can be made of packages: those that patterns of go list name, or the product. Accepted
-// ones are left out. Each is tried with the first package of its judges.
-func drawable(src *sources, all, chosen *packages, named bool, accepted map[string]string) ([]*fault, error) {
+// ones are left out. Each is tried with the first package of its judges, and if wider, with the others: without, there
+// are none of packages that only programs test.
+func drawable(src *sources, all, chosen *packages, named, wider bool, accepted map[string]string) ([]*fault, error) {
 	var faults []*fault
 	for _, pkg := range chosen.all {
 		dir := chosen.folder(pkg)
 		judges := all.judges(pkg)
-		if len(judges) == 0 || !named && notDrawn.MatchString(dir) {
+		if len(judges) == 0 || !wider && judges[0] == programs || !named && notDrawn.MatchString(dir) {
 			continue
+		}
+		if !wider {
+			judges = judges[:1]
 		}
 		for _, name := range pkg.GoFiles {
 			file := path.Join(dir, name)

@@ -165,8 +165,8 @@ func TestDraw(t *testing.T) {
 	if alone == nil {
 		t.Fatal(left.Command)
 	}
-	if one, code, said := runIn(t, root, "-random", "1", "-package", "./g", "-run", alone[1]); code != 1 || len(one) != 1 ||
-		one[left.Name].Diff != left.Diff {
+	one, code, said := runIn(t, root, "-random", "1", "-package", "./g", "-run", alone[1])
+	if code != 1 || len(one) != 1 || one[left.Name].Diff != left.Diff {
 		t.Errorf("exit code %d: %v\n%s", code, one, said)
 	}
 	write(t, root, map[string]string{"equivalent.txt": left.Name + "  it is not used\n"})

@@ -146,8 +146,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		r.until = begin.Add(*budget)
 	}
 	faults, err := chosen(ctx, r, choice{
-		lists: *lists, listed: *random == 0 || *changed != "", random: *random, seed: *seed, pattern: pattern,
-		packages: strings.FieldsFunc(*pkgs, func(c rune) bool { return c == ',' || c == ' ' }), changed: *changed, wider: *importers,
+		lists: *lists, listed: *random == 0 || *changed != "", random: *random, seed: *seed, wider: *importers,
+		pattern: pattern, changed: *changed,
+		packages: strings.FieldsFunc(*pkgs, func(c rune) bool { return c == ',' || c == ' ' }),
 	})
 	switch {
 	case err != nil:
@@ -235,18 +236,13 @@ func chosen(ctx context.Context, r *runner, c choice) ([]*fault, error) {
 	if named != nil {
 		from = named
 	}
-	can, err := drawable(src, all, from, named != nil, accepted)
+	can, err := drawable(src, all, from, named != nil, c.wider, accepted)
 	if err != nil {
 		return nil, err
 	}
 	can = slices.DeleteFunc(can, unwanted)
 	drawn, err := r.draw(ctx, can, c.random, c.seed)
 	r.log("drew %d of %d faults that can be made, with the seed %d", len(drawn), len(can), c.seed)
-	if !c.wider {
-		for _, f := range drawn {
-			f.judges = nil
-		}
-	}
 	return append(faults, drawn...), err
 }
 

@@ -78,7 +78,8 @@ func (c *maker) add(word string, from, to token.Pos, text string) {
 	first := strings.LastIndexByte(c.text[:begin], '\n') + 1
 	line, _, _ := strings.Cut(c.text[first:], "\n")
 	h := fnv.New32a()
-	_, _ = fmt.Fprintf(h, "%s\n%d\n%s\n%s", strings.TrimSpace(line), begin-first-indent(line), oneLine(c.text[begin:end]), oneLine(text))
+	_, _ = fmt.Fprintf(h, "%s\n%d\n%s\n%s", strings.TrimSpace(line), begin-first-indent(line),
+		oneLine(c.text[begin:end]), oneLine(text))
 	name := fmt.Sprintf("%s/%s/%s-%08x", strings.TrimSuffix(c.file, ".go"), c.function, word, h.Sum32())
 	if c.times[name]++; c.times[name] > 1 {
 		name += "-" + strconv.Itoa(c.times[name])
