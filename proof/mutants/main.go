@@ -247,7 +247,7 @@ func chosen(ctx context.Context, r *runner, c choice) ([]*fault, error) {
 }
 
 func (r result) String() string {
-	line := fmt.Sprintf("%-8s %6.1f s  %s", r.Status, r.Seconds, r.Name)
+	line := fmt.Sprintf("%-9s %6.1f s  %s", r.Status, r.Seconds, r.Name)
 	if r.By != "" {
 		line += "  by " + r.By
 	}
@@ -292,7 +292,7 @@ func summary(results []result, took time.Duration, asJSON bool, stdout io.Writer
 	}
 	for _, r := range results {
 		if r.Status == survived || r.Status == broken {
-			_, _ = fmt.Fprintf(stdout, "%-8s %s\n", r.Status, r.fault.where())
+			_, _ = fmt.Fprintf(stdout, "%-9s %s\n", r.Status, r.fault.where())
 		}
 	}
 	return code
