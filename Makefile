@@ -66,9 +66,14 @@ lines: ## Print how many lines are product, and how many are tests and proof
 race: ## Run all tests under the race detector
 	go test -race ./...
 
+# A shell's own RANDOM does not count.
+mutants = $(strip $(if $(RUN),-run '$(RUN)') $(if $(PACKAGE),-package '$(PACKAGE)') \
+  $(if $(findstring command,$(origin RANDOM)),-random $(RANDOM)) $(if $(SEED),-seed $(SEED)) \
+  $(if $(CHANGED),-changed '$(CHANGED)') $(if $(BUDGET),-budget $(BUDGET)))
+
 .PHONY: mutants
-mutants: ## Run tests with each fault of proof/mutants/faults: none may survive; make mutants RUN='^lock/' tries some
-	go run ./proof/mutants $(if $(RUN),-run '$(RUN)')
+mutants: ## Run tests with each fault of proof/mutants/faults: none may survive; make mutants RUN='^lock/' tries some, RANDOM=100 SEED=7 PACKAGE=./repo/lock draws others
+	go run ./proof/mutants $(mutants)
 
 .PHONY: faults
 faults: ## Put faults to Leasehold: a million operations in virtual time, every order of small worlds, and real processes that are killed, frozen and replaced

@@ -227,11 +227,16 @@ func TestKeep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				renewed := 0
 				k := keep(t, func(_ context.Context, n int) error {
-					if err, ok := c.errs[n]; ok {
-						return err
+					err, ok := c.errs[n]
+					if !ok {
+						err = c.rest
 					}
-					return c.rest
+					if err == nil {
+						renewed++
+					}
+					return err
 				})
 				if c.again {
 					k.Again = func(error) bool { return true }
@@ -248,6 +253,7 @@ func TestKeep(t *testing.T) {
 				if c.at != nil {
 					want(t, "renewals", k.at, c.at)
 				}
+				want(t, "extended", k.extended, renewed)
 				if c.told >= 0 {
 					want(t, "told of", len(k.told), c.told)
 				} else {

@@ -15,7 +15,7 @@ import (
 // fault is one entry of a list: a mistake that a programmer could make, and the tests that must notice it.
 type fault struct {
 	name string // the list's and its own: lock/late-renewal
-	list string // the path of the list
+	list string // the path of the list; the file if it is in none
 	line int    // where its name stands in the list
 	file string // the file that it changes, from the root of the repository
 	// a text that occurs once in the file, before the one that is replaced; empty is the beginning of the file
@@ -23,6 +23,10 @@ type fault struct {
 	old   string // what it replaces; how its lines are broken and indented does not matter
 	new   string
 	check check
+
+	drawn      bool // it is in no list: its text stands at
+	begin, end int
+	judges     []string // the packages whose tests may notice it if those of the check do not
 }
 
 // check is what must notice a fault. Faults with equal checks share the run without a fault.
@@ -184,6 +188,9 @@ func parseList(from, text string) ([]*fault, error) {
 
 // find returns where in the text of its file the fault's old text stands. An entry that does not fit is stale.
 func (f *fault) find(text string) (begin, end int, err error) {
+	if f.drawn {
+		return f.begin, f.end, nil
+	}
 	from := 0
 	if f.after != "" {
 		if n := strings.Count(text, f.after); n != 1 {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestListsAreCurrent: each entry of the lists replaces a text that is in its file once, and what is made of it can be
@@ -27,6 +28,9 @@ func TestListsAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := o.write(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	if _, err := readAccepted(src, "proof/mutants/equivalent.txt"); err != nil {
 		t.Error(err)
 	}
 	languages, orders := map[string]int{}, 0
@@ -155,6 +159,12 @@ func run(t *testing.T, list string, args ...string) (map[string]result, int, str
 	root := t.TempDir()
 	write(t, root, module)
 	write(t, root, map[string]string{"lists/list.txt": list})
+	return runIn(t, root, args...)
+}
+
+// runIn is run in a module that is there.
+func runIn(t *testing.T, root string, args ...string) (map[string]result, int, string) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := command(t.Context(), append([]string{"-root", root, "-lists", "lists", "-json"}, args...), &stdout, &stderr)
 	var out struct{ Results []result }
@@ -223,13 +233,126 @@ file a/a.lua
 	}
 }
 
-// TestHang: a test that does not end has noticed the fault.
+// TestHang: a test that does not end has noticed the fault. It is ended with the processes that it started, also those
+// that left its group.
 func TestHang(t *testing.T) {
 	t.Parallel()
-	results, code, said := run(t, "test ./a ^TestWait$\nfile a/a.go\n\n= endless\n- n--\n", "-limit",
-		"1s", "-run", "list/")
-	if r := results["list/endless"]; r.Status != hung || r.By != "TestWait" || code != 0 {
+	root := t.TempDir()
+	write(t, root, module)
+	write(t, root, map[string]string{
+		"lists/list.txt": "test ./d ^TestChild$\nfile a/a.go\n\n= endless\n- n--\n",
+		"d/d_test.go": `package d
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"example.com/m/a"
+)
+
+func TestBefore(t *testing.T) {}
+
+func TestChild(t *testing.T) {
+	c := exec.Command("sleep", "600")
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile("child", []byte(strconv.Itoa(c.Process.Pid)), 0o600)
+	a.Wait(2)
+	c.Process.Kill()
+	c.Wait()
+}
+`,
+	})
+	results, code, said := runIn(t, root, "-limit", "1s", "-run", "list/")
+	if r := results["list/endless"]; r.Status != hung || r.By != "TestChild" || code != 0 {
 		t.Errorf("%+v, exit code %d\n%s", r, code, said)
+	}
+	child, err := os.ReadFile(filepath.Join(root, "d", "child"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ, _ := os.ReadFile(filepath.Join("/proc", string(child), "environ"))
+	if strings.Contains(string(environ), variable+"=") {
+		t.Errorf("the process %s, which the test started, goes on", child)
+	}
+}
+
+// TestLimits: a run with a fault may take three times what it takes without, and be silent for three times as long.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	r := &runner{limit: 5 * time.Second}
+	if got, want := r.with(outcome{seconds: 20, silence: 2}), (limits{65 * time.Second, 11 * time.Second}); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	s := &spoken{last: time.Now().Add(-time.Hour)}
+	if !s.silent(t.Context(), time.Minute) {
+		t.Error("it is not silent after an hour")
+	}
+	_, _ = s.Write([]byte("x"))
+	if s.longest < time.Hour || time.Since(s.last) > time.Minute {
+		t.Errorf("silent for %v, and last heard at %v", s.longest, s.last)
+	}
+}
+
+// TestProgram: a fault in a program is noticed by a test that builds and starts it, without Leasehold's own variables.
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write(t, root, module)
+	write(t, root, map[string]string{
+		"lists/list.txt": "test ./e ^TestProgram$\nfile p/main.go\n\n= exit\n- os.Exit(0)\n+ os.Exit(3)\n",
+		"p/main.go":      "package main\n\nimport \"os\"\n\nfunc main() { os.Exit(0) }\n",
+		"e/e_test.go": `package e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestProgram(t *testing.T) {
+	p := filepath.Join(t.TempDir(), "p.exe")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p, "example.com/m/p").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	c := exec.Command(p)
+	c.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "LEASEHOLD_") })
+	if err := c.Run(); err != nil {
+		if err.Error() != "exit status 3" {
+			t.Skip(err)
+		}
+		t.Error(err)
+	}
+}
+`,
+	})
+	results, code, said := runIn(t, root, "-run", "list/")
+	if r := results["list/exit"]; r.Status != noticed || r.By != "TestProgram" || code != 0 {
+		t.Errorf("%+v, exit code %d\n%s", r, code, said)
+	}
+	if _, err := os.Stat(filepath.Join(root, "p.exe")); err == nil {
+		t.Error("a program was left behind")
+	}
+}
+
+// TestBudget: what the time is not enough for is counted, and is no failure.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	write(t, root, module)
+	write(t, root, map[string]string{"lists/list.txt": "test ./a\nfile a/a.go\n\n= bound\n- n > most\n+ n >= most\n"})
+	var stdout, stderr bytes.Buffer
+	code := command(t.Context(), []string{"-root", root, "-lists", "lists", "-budget", "1ns"}, &stdout, &stderr)
+	if code != 0 || !strings.Contains(stdout.String(), "the budget was spent before 2 of them were tried") {
+		t.Errorf("%d\n%s\n%s", code, stdout.Bytes(), stderr.Bytes())
 	}
 }
 

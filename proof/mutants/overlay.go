@@ -17,8 +17,9 @@ import (
 	"strings"
 )
 
-// variable is the environment variable that switches a fault on.
-const variable = "LEASEHOLD_MUTANT"
+// variable is the environment variable that switches a fault on. Tests hand it on to the programs that they start: they
+// keep only Leasehold's own variables and those of platforms from them.
+const variable = "INJECTED_FAULT"
 
 // overlay is a set of Go files with all their faults, each behind a switch. A function with faults has its body once
 // for each, and once as it is; a constant or variable of a package is chosen when the program starts, and so is an
@@ -74,7 +75,7 @@ type goFile struct {
 
 func parse(name, text string) (*goFile, error) {
 	set := token.NewFileSet()
-	tree, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution)
+	tree, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution|parser.ParseComments)
 	return &goFile{text, set, tree}, err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,18 +20,25 @@ import (
 // What became of a fault.
 const (
 	noticed  = "noticed"
-	hung     = "hung"     // a test did not end: noticed as well
-	survived = "survived" // no test failed
-	broken   = "broken"   // it could not be tried
+	hung     = "hung"      // a test did not end: noticed as well
+	survived = "survived"  // no test failed
+	broken   = "broken"    // it could not be tried
+	untried  = "not tried" // the budget of time was spent
 )
 
 // result is what became of a fault.
 type result struct {
 	Name    string  `json:"name"`
 	Status  string  `json:"status"`
-	By      string  `json:"by,omitempty"` // the test that failed
+	By      string  `json:"by,omitempty"`     // the test that failed
+	Within  string  `json:"within,omitempty"` // what ran its tests last, if it was drawn
 	Seconds float64 `json:"seconds"`
 	Why     string  `json:"why,omitempty"` // it could not be tried
+
+	// Of one that survived.
+	Where   string `json:"where,omitempty"`   // file:line
+	Diff    string `json:"diff,omitempty"`    // what it changes
+	Command string `json:"command,omitempty"` // tries it alone
 
 	fault *fault
 }
@@ -39,22 +47,34 @@ type result struct {
 type runner struct {
 	src      *sources
 	work     string        // a folder that is removed at the end
-	limit    time.Duration // of a run with a fault, beside ten times what its tests take without
+	limit    time.Duration // of a run with a fault, and of its silence, beside three times what its tests take without
+	until    time.Time     // no run begins after it, unless it is zero
 	parallel int
 	log      func(format string, args ...any)
 	report   func(result) // is called one at a time
+
+	goflags  string // of the tests: a go build in them has the faults, too
+	overlays int    // how many were written
 
 	mu  sync.Mutex
 	wg  sync.WaitGroup
 	sem chan struct{}
 }
 
+// spent reports whether the budget of time is.
+func (r *runner) spent() bool { return !r.until.IsZero() && time.Now().After(r.until) }
+
 // run tries the faults. What fails without any fault is reported with each fault that it concerns.
 func (r *runner) run(ctx context.Context, faults []*fault) error {
-	replace, faults, err := r.compiling(ctx, faults)
+	replace, faults, err := r.compiling(ctx, faults, r.report)
 	if err != nil {
 		return err
 	}
+	had, err := goCommand(ctx, r.src.root, "env", "GOFLAGS")
+	if err != nil {
+		return err
+	}
+	r.goflags = "GOFLAGS=" + strings.TrimSpace(strings.TrimSpace(had)+" '-overlay="+replace+"'")
 	groups := map[check][]*fault{}
 	var checks []check // in the order of the lists, those of a package together
 	of := map[string]int{}
@@ -70,15 +90,17 @@ func (r *runner) run(ctx context.Context, faults []*fault) error {
 	for _, c := range checks {
 		var try attempt
 		var err error
-		if c.switched() {
+		switch {
+		case r.spent():
+		case c.switched():
 			b, ok := binaries[c.pkg]
 			if !ok {
 				r.log("building %s: %d groups of tests", c.pkg, of[c.pkg])
-				b = r.compile(ctx, c.pkg, replace, len(binaries))
+				b = r.compile(ctx, c.pkg, len(binaries))
 				binaries[c.pkg] = b
 			}
 			try, err = r.switched(b, c), b.err
-		} else {
+		default:
 			if _, ok := prepared[c.prepare]; !ok {
 				prepared[c.prepare] = r.prepare(ctx, c.prepare)
 			}
@@ -90,18 +112,55 @@ func (r *runner) run(ctx context.Context, faults []*fault) error {
 	return ctx.Err()
 }
 
+// runWider tries the faults, and those that survive with the tests of one more package after the other.
+func (r *runner) runWider(ctx context.Context, faults []*fault) error {
+	report := r.report
+	defer func() { r.report = report }()
+	before := map[string]result{} // what survived
+	for len(faults) > 0 {
+		var next []*fault
+		r.report = func(res result) {
+			f := res.fault
+			if was, ok := before[f.name]; ok && (res.Status == broken || res.Status == untried) {
+				was.Why = strings.TrimSpace(fmt.Sprintf("with %s %s %s", f.check.pkg, res.Status, res.Why))
+				res = was
+			}
+			if res.Status == survived && len(f.judges) > 0 && !r.spent() {
+				before[f.name] = res
+				wider := *f
+				wider.check.pkg, wider.judges = f.judges[0], f.judges[1:]
+				next = append(next, &wider)
+				return
+			}
+			report(res)
+		}
+		if err := r.run(ctx, faults); err != nil {
+			return err
+		}
+		faults = next
+	}
+	return nil
+}
+
 // compiling writes the overlay of the faults that compile, and reports the others: one of them must not keep the rest
 // from being tried.
-func (r *runner) compiling(ctx context.Context, faults []*fault) (replace string, rest []*fault, err error) {
+func (r *runner) compiling(ctx context.Context, faults []*fault, report func(result)) (replace string, rest []*fault,
+	err error) {
+
 	for rest = faults; ; {
 		o, err := newOverlay(r.src, rest)
 		if err != nil {
 			return "", nil, err
 		}
-		if replace, err = o.write(r.work); err != nil || len(o.inits) == 0 {
+		r.overlays++
+		folder := filepath.Join(r.work, "overlay"+strconv.Itoa(r.overlays))
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return "", nil, err
+		}
+		if replace, err = o.write(folder); err != nil || len(o.inits) == 0 {
 			return replace, rest, err
 		}
-		args := []string{"build", "-gcflags=-e", "-overlay", replace}
+		args := []string{"build", "-gcflags=-e", "-o", os.DevNull, "-overlay", replace}
 		for _, dir := range sorted(o.inits) {
 			args = append(args, "./"+dir)
 		}
@@ -121,7 +180,7 @@ func (r *runner) compiling(ctx context.Context, faults []*fault) (replace string
 		before := len(rest)
 		rest = slices.DeleteFunc(slices.Clone(rest), func(f *fault) bool {
 			if said[f.name] != nil {
-				r.report(result{Name: f.name, Status: broken, Why: "it does not compile:\n" + strings.Join(said[f.name], ""),
+				report(result{Name: f.name, Status: broken, Why: "it does not compile:\n" + strings.Join(said[f.name], ""),
 					fault: f})
 			}
 			return said[f.name] != nil
@@ -138,24 +197,34 @@ type outcome struct {
 	by           string
 	text         string
 	seconds      float64
-	err          error // it could not be carried out
+	silence      float64 // the longest that it wrote nothing, in seconds
+	err          error   // it could not be carried out
 }
 
+// limits are how long a run may take, and how long it may write nothing.
+type limits struct{ whole, silence time.Duration }
+
 // attempt carries a check out once, with a fault or, if it is nil, without.
-type attempt func(ctx context.Context, f *fault, limit time.Duration) outcome
+type attempt func(ctx context.Context, f *fault, most limits) outcome
 
 // withoutFault limits a run without a fault: a machine may be slow.
-const withoutFault = 10 * time.Minute
+var withoutFault = limits{10 * time.Minute, 10 * time.Minute}
+
+// with limits a run with a fault, by one without.
+func (r *runner) with(plain outcome) limits {
+	three := func(seconds float64) time.Duration { return r.limit + time.Duration(3*seconds*float64(time.Second)) }
+	return limits{three(plain.seconds), three(plain.silence)}
+}
 
 // group tries the faults with the same check, after a run without any.
 func (r *runner) group(ctx context.Context, c check, faults []*fault, try attempt, err error) {
-	one := func(f *fault, limit time.Duration) outcome {
+	one := func(f *fault, most limits) (o outcome, tried bool) {
 		r.sem <- struct{}{}
 		defer func() { <-r.sem }()
-		if ctx.Err() != nil {
-			return outcome{err: ctx.Err()}
+		if ctx.Err() != nil || r.spent() {
+			return outcome{err: ctx.Err()}, false
 		}
-		return try(ctx, f, limit)
+		return try(ctx, f, most), true
 	}
 	report := func(res result) {
 		r.mu.Lock()
@@ -165,29 +234,48 @@ func (r *runner) group(ctx context.Context, c check, faults []*fault, try attemp
 		}
 	}
 	var plain outcome
-	if err == nil {
-		plain = one(nil, withoutFault)
-		err = plain.err
-		if plain.failed || plain.hung {
+	begun := try != nil
+	if err == nil && begun {
+		most := withoutFault
+		if !r.until.IsZero() {
+			most.whole = max(time.Second, min(most.whole, time.Until(r.until)))
+		}
+		if plain, begun = one(nil, most); begun {
+			err = plain.err
+		}
+		if plain.hung && r.spent() { // the tests alone take longer than the budget
+			begun, err = false, nil
+		} else if plain.failed || plain.hung {
 			err = fmt.Errorf("without a fault, %s fails:\n%s", c, plain.text)
 		}
 	}
-	limit := r.limit + time.Duration(10*plain.seconds*float64(time.Second))
+	most := r.with(plain)
 	for _, f := range faults {
-		if err != nil {
+		switch {
+		case !begun:
+			report(result{Name: f.name, Status: untried, fault: f})
+			continue
+		case err != nil:
 			report(result{Name: f.name, Status: broken, Why: err.Error(), fault: f})
 			continue
 		}
 		r.wg.Go(func() {
-			o := one(f, limit)
+			o, tried := one(f, most)
 			res := result{Name: f.name, Status: survived, By: o.by, Seconds: o.seconds, fault: f}
+			if f.drawn {
+				res.Within = c.pkg
+			}
 			switch {
+			case !tried:
+				res = result{Name: f.name, Status: untried, fault: f}
 			case o.err != nil:
 				res.Status, res.Why = broken, o.err.Error()
 			case o.hung:
 				res.Status = hung
 			case o.failed:
 				res.Status = noticed
+			default:
+				res.Where, res.Diff, res.Command = f.place(r.src), f.diff(r.src), f.again()
 			}
 			report(res)
 		})
@@ -198,15 +286,19 @@ func (r *runner) group(ctx context.Context, c check, faults []*fault, try attemp
 type binary struct {
 	path, dir string
 	rapid     bool // it has the flags of pgregory.net/rapid
+	builds    bool // its tests build programs
 	err       error
 }
 
+// buildsPrograms is what the text of tests that build programs has.
+var buildsPrograms = regexp.MustCompile(`exec\.Command(?:Context)?\((?:[^()"]|\(\))*"go"`)
+
 // compile builds the test binary of a package.
-func (r *runner) compile(ctx context.Context, pkg, replace string, n int) binary {
+func (r *runner) compile(ctx context.Context, pkg string, n int) binary {
 	b := binary{path: filepath.Join(r.work, strconv.Itoa(n)+".test"),
 		dir: filepath.Join(r.src.root, filepath.FromSlash(pkg))}
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", replace, "-o", b.path, pkg)
-	build.Dir = r.src.root
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.path, pkg)
+	build.Dir, build.Env = r.src.root, append(os.Environ(), r.goflags)
 	if out, err := build.CombinedOutput(); err != nil {
 		b.err = fmt.Errorf("go test -c %s with the faults: %w\n%s", pkg, err, out)
 		return b
@@ -217,13 +309,19 @@ func (r *runner) compile(ctx context.Context, pkg, replace string, n int) binary
 	probe := exec.CommandContext(ctx, b.path, "-test.list=^$", "-rapid.nofailfile")
 	probe.Dir = b.dir
 	b.rapid = probe.Run() == nil
+	tests, err := filepath.Glob(filepath.Join(b.dir, "*_test.go"))
+	for _, t := range tests {
+		text, failed := os.ReadFile(t)
+		b.builds, err = b.builds || buildsPrograms.Match(text), errors.Join(err, failed)
+	}
+	b.err = err
 	return b
 }
 
 // switched runs the tests of a binary with a fault switched on.
 func (r *runner) switched(b binary, c check) attempt {
-	return func(ctx context.Context, f *fault, limit time.Duration) outcome {
-		args := []string{"-test.run=" + c.tests, "-test.failfast", "-test.timeout=" + limit.String()}
+	return func(ctx context.Context, f *fault, most limits) outcome {
+		args := []string{"-test.run=" + c.tests, "-test.v", "-test.failfast", "-test.timeout=" + most.whole.String()}
 		if b.rapid { // the same programs each time; what they find is not kept, and need not be small
 			args = append(args, "-rapid.seed=1", "-rapid.nofailfile", "-rapid.shrinktime=1ms")
 		}
@@ -231,7 +329,10 @@ func (r *runner) switched(b binary, c check) attempt {
 		if f != nil {
 			id = strconv.FormatUint(f.id(), 10)
 		}
-		o := r.execute(ctx, b.dir, limit, []string{variable + "=" + id}, b.path, args...)
+		o := r.execute(ctx, b.dir, most, []string{variable + "=" + id, r.goflags}, b.path, args...)
+		if f == nil && b.builds && !o.failed && !o.hung { // the first run compiled the programs, too
+			o = r.execute(ctx, b.dir, most, []string{variable + "=" + id, r.goflags}, b.path, args...)
+		}
 		if f == nil && strings.Contains(o.text, "testing: warning: no tests to run") {
 			o.err = fmt.Errorf("%s: there is no such test", c)
 		}
@@ -256,7 +357,7 @@ func (r *runner) built() []string { return []string{"BUILT=" + filepath.Join(r.w
 
 // copied runs a command in a copy of its folder, in which the fault is.
 func (r *runner) copied(c check) attempt {
-	return func(ctx context.Context, f *fault, limit time.Duration) outcome {
+	return func(ctx context.Context, f *fault, most limits) outcome {
 		root, err := os.MkdirTemp(r.work, "copy")
 		if err != nil {
 			return outcome{err: err}
@@ -287,7 +388,7 @@ func (r *runner) copied(c check) attempt {
 				return o
 			}
 		}
-		return r.execute(ctx, dir, limit, r.built(), "sh", "-c", c.command)
+		return r.execute(ctx, dir, most, r.built(), "sh", "-c", c.command)
 	}
 }
 
@@ -342,28 +443,76 @@ func copyAll(from, to string) error {
 // kept is how much of what a run says is shown where that matters.
 const kept = 4 << 10
 
-// execute runs a program with a limit of time. The files that it makes where temporary files go are removed.
-func (r *runner) execute(ctx context.Context, dir string, limit time.Duration, env []string, name string,
+// spoken is what a program has written, and when.
+type spoken struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	last    time.Time
+	longest time.Duration // that it wrote nothing
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard()
+	return s.text.Write(p)
+}
+
+// heard begins to count anew.
+func (s *spoken) heard() {
+	s.longest, s.last = max(s.longest, time.Since(s.last)), time.Now()
+}
+
+// silent ends with the context, or as soon as nothing was written for so long.
+func (s *spoken) silent(ctx context.Context, most time.Duration) bool {
+	for {
+		s.mu.Lock()
+		left := most - time.Since(s.last)
+		s.mu.Unlock()
+		if left <= 0 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(left):
+		}
+	}
+}
+
+// execute runs a program within limits of time, and ends it together with all that it started. The files that it makes
+// where temporary files go are removed.
+func (r *runner) execute(ctx context.Context, dir string, most limits, env []string, name string,
 	args ...string) (o outcome) {
 	temp, err := os.MkdirTemp(r.work, "temp")
 	if err != nil {
 		return outcome{err: err}
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
-	const toSayWhichTestsRan = 10 * time.Second
-	limited, cancel := context.WithTimeout(ctx, limit+toSayWhichTestsRan)
+	const toSayWhichTestsRan = 2 * time.Second
+	limited, cancel := context.WithTimeout(ctx, most.whole+toSayWhichTestsRan)
 	defer cancel()
 	cmd := exec.CommandContext(limited, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), env...), "TMPDIR="+temp)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	begin := time.Now()
+	out := &spoken{last: begin}
+	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = time.Second // a program that it started may keep the pipe
 	inGroup(cmd)
-	begin := time.Now()
+	go func() {
+		if out.silent(limited, most.silence) {
+			cancel()
+		}
+	}()
 	err = cmd.Run()
+	endGroup(cmd, "TMPDIR="+temp)
 	o.seconds = time.Since(begin).Seconds()
-	text := out.String()
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	out.heard()
+	o.silence = out.longest.Seconds()
+	text := out.text.String()
 	o.text = text
 	if len(text) > kept {
 		o.text = text[:kept/2] + "\n…\n" + text[len(text)-kept/2:]
@@ -373,10 +522,10 @@ func (r *runner) execute(ctx context.Context, dir string, limit time.Duration, e
 		o.err = err
 		return o
 	}
-	o.hung = limited.Err() != nil || strings.Contains(text, "panic: test timed out after")
+	o.hung = err != nil && limited.Err() != nil || strings.Contains(text, "panic: test timed out after")
 	o.failed = err != nil
 	if o.failed || o.hung {
-		o.by = failedTest(text)
+		o.by = cmp.Or(failedTest(text), unfinishedTest(text))
 	}
 	return o
 }
@@ -395,6 +544,25 @@ var failures = []*regexp.Regexp{
 func failedTest(text string) string {
 	for _, re := range failures {
 		if m := re.FindStringSubmatch(text); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+var (
+	beginOfTest = regexp.MustCompile(`(?m)^=== (?:RUN|CONT) +(\S+)$`)
+	endOfTest   = regexp.MustCompile(`(?m)^ *--- (?:PASS|SKIP|FAIL): (\S+)`)
+)
+
+// unfinishedTest is the test that began last of those that have not ended.
+func unfinishedTest(text string) string {
+	ended := map[string]bool{}
+	for _, m := range endOfTest.FindAllStringSubmatch(text, -1) {
+		ended[m[1]] = true
+	}
+	for _, m := range slices.Backward(beginOfTest.FindAllStringSubmatch(text, -1)) {
+		if !ended[m[1]] {
 			return m[1]
 		}
 	}

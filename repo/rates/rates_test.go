@@ -523,7 +523,8 @@ func TestCharge(t *testing.T) {
 		if wait, err := r.Take(t.Context(), "acme", "tenant"); wait != 0 || err != nil {
 			t.Fatal(wait, err)
 		}
-		r.Charge("acme", "tenant", 12)
+		r.Charge("acme", "tenant", 11)
+		r.Charge("acme", "tenant", 1)
 		if n := takeAll(t, r); n != 20-13 {
 			t.Errorf("%d are left of 20 after 13", n)
 		}
