@@ -914,8 +914,8 @@ func TestHandlerBody(t *testing.T) {
 	})
 }
 
-// TestHandlerBodyBeyondWhatIsKept: once more of a body was read than is kept, the request is sent no second time, by the
-// handler or by its Transport, and no part of the body is taken for the whole.
+// TestHandlerBodyBeyondWhatIsKept: once more of a body was read than is kept, the request is sent no second time, by
+// the handler or by its Transport, and no part of the body is taken for the whole.
 func TestHandlerBodyBeyondWhatIsKept(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		m := w.start("ann", nil)
