@@ -109,13 +109,13 @@ func TestGiveUp(t *testing.T) {
 		want error
 		took time.Duration // at most: its own pauses have a part of chance
 	}{
-		"carried out":           {[]error{nil}, nil, 0},
-		"held":                  {[]error{held(contracts.CodeLockHeld), nil}, nil, 200 * time.Millisecond},
+		"carried out": {[]error{nil}, nil, 0},
+		"held":        {[]error{held(contracts.CodeLockHeld), nil}, nil, 200 * time.Millisecond},
 		"held, again": {[]error{held(contracts.CodeLockHeld), held(contracts.CodeLockHeld), nil}, nil,
 			600 * time.Millisecond},
-		"delayed":               {[]error{held(contracts.CodeLockDelayed), nil}, nil, 200 * time.Millisecond},
-		"the server is away":    {[]error{later(2 * time.Second), nil}, nil, 2 * time.Second},
-		"it has ended":          {[]error{contracts.Errorf(contracts.CodeRequestIDReused, "")}, nil, 0},
+		"delayed":            {[]error{held(contracts.CodeLockDelayed), nil}, nil, 200 * time.Millisecond},
+		"the server is away": {[]error{later(2 * time.Second), nil}, nil, 2 * time.Second},
+		"it has ended":       {[]error{contracts.Errorf(contracts.CodeRequestIDReused, "")}, nil, 0},
 		"away, and not allowed": {[]error{later(2 * time.Second), contracts.CodePermissionDenied},
 			contracts.CodePermissionDenied, 2 * time.Second},
 	} {
