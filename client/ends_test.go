@@ -223,6 +223,44 @@ func TestEndsFromDate(t *testing.T) {
 	}
 }
 
+// TestDateOfAProxy: a page that a proxy has made says the proxy's time, of which the server knows nothing. What has
+// come from the server says the server's, with a body or without.
+func TestDateOfAProxy(t *testing.T) {
+	const page = "<html></html>"
+	for name, c := range map[string]struct {
+		first   answer
+		learned bool
+	}{
+		"a page that the server is away": {reply(http.StatusBadGateway, "text/html", page), false},
+		"a page of success":              {reply(http.StatusOK, "text/html; charset=utf-8", page), false},
+		"a page of no resource":          {reply(http.StatusNotFound, "text/plain", page), false},
+		"nothing":                        {reply(http.StatusServiceUnavailable, "", ""), false},
+		"an error of the server":         {refusal(contracts.CodeNotFound, ""), true},
+		"a response without content":     {reply(http.StatusNoContent, "", ""), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &judge{t: t, status: 200, body: granted}
+				off := 2 * time.Hour // of the Date before the client's time
+				if c.learned {
+					j.off = off
+				}
+				cl, w := asks(t, j)
+				w.answer = func(int, *http.Request) answer {
+					a := c.first
+					a.header = http.Header{"Date": {time.Now().Add(off).UTC().Format(http.TimeFormat)}}
+					return a
+				}
+				_, _ = cl.Locks().Get(t.Context(), "acme", "deploy") // whatever it says
+				w.answer, w.sent = j.answer, nil
+				if err := grants()["acquire"].do(t.Context(), cl); err != nil || len(w.sent) != 1 {
+					t.Errorf("%v, after %d requests", err, len(w.sent))
+				}
+			})
+		})
+	}
+}
+
 // TestEndIsRefusedTwice: a request is sent once more after a refusal of its end, and not again.
 func TestEndIsRefusedTwice(t *testing.T) {
 	for name, g := range grants() {

@@ -594,8 +594,29 @@ func TestHandlerNotHere(t *testing.T) {
 	})
 }
 
+// TestHandlerNotHereOfAService: a header that a service sets, for whatever reason, is not the response of a member that
+// does not have the identity: the response is the caller's, once, and the header goes no further.
+func TestHandlerNotHereOfAService(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ann, bob := w.two(cluster.HandlerOptions{})
+		there := bob.at(t, ann.l)
+		says := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Leasehold-Not-Here", "a nonce of another request")
+			rw.WriteHeader(http.StatusAccepted)
+		})
+		bob.inner.Store(&says)
+		res := httptest.NewRecorder()
+		ann.server.Handler.ServeHTTP(res, request(t, "/rooms/"+there, nil))
+		if res.Code != http.StatusAccepted || bob.calls.Load() != 1 || res.Header().Get("Leasehold-Not-Here") != "" {
+			t.Errorf("%d %v, served %d times", res.Code, res.Header(), bob.calls.Load())
+		}
+		ann.close()
+		bob.close()
+	})
+}
+
 // TestHandlerForged: a request that says that it was forwarded, and was not by a member, is refused: with another
-// secret, none, another address, or another caller.
+// secret, none, another method, another address, or another caller.
 func TestHandlerForged(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		ann, bob := w.two(cluster.HandlerOptions{})
@@ -621,9 +642,10 @@ func TestHandlerForged(t *testing.T) {
 		}
 		h.ServeHTTP(new(recorder), request(t, "/rooms/"+there, nil))
 		hop := seen.Get("Leasehold-Forward")
+		method := http.MethodGet
 		send := func(path string, change func(http.Header)) string {
 			r := request(t, "http://bob:1"+path, nil)
-			r.Header, r.RequestURI = seen.Clone(), ""
+			r.Method, r.Header, r.RequestURI = method, seen.Clone(), ""
 			change(r.Header)
 			res, err := bob.client.Do(r)
 			if err != nil {
@@ -646,6 +668,11 @@ func TestHandlerForged(t *testing.T) {
 		} {
 			if !strings.HasPrefix(got, "403") {
 				t.Errorf("%s: %s", what, got)
+			}
+		}
+		for _, method = range []string{http.MethodPost, http.MethodDelete, http.MethodHead} {
+			if got := send("/rooms/"+there, func(http.Header) {}); !strings.HasPrefix(got, "403") {
+				t.Errorf("a captured GET as %s: %s", method, got)
 			}
 		}
 		for _, o := range []cluster.HandlerOptions{
@@ -880,6 +907,56 @@ func TestHandlerBody(t *testing.T) {
 			h.ServeHTTP(new(recorder), request(t, "/rooms/a", strings.NewReader("0123456789")))
 			if got != want {
 				t.Errorf("with %d bytes that are kept: %q after %d tries, want %q", most, got, tries, want)
+			}
+		}
+		l.Stop()
+		w.stop(m)
+	})
+}
+
+// TestHandlerBodyBeyondWhatIsKept: once more of a body was read than is kept, the request is sent no second time, by
+// the handler or by its Transport, and no part of the body is taken for the whole.
+func TestHandlerBodyBeyondWhatIsKept(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", nil)
+		l, _ := w.locator(nil)
+		read := func(r io.Reader) string {
+			text, err := io.ReadAll(io.LimitReader(r, 5))
+			if err != nil {
+				return err.Error()
+			}
+			return string(text)
+		}
+		for most, want := range map[int]string{
+			5: "01234; again: 01234; opened before: 01234; 2 tries",
+			4: "01234; again: none; opened before: the body was sent already, and is too large to be sent again; 1 tries",
+		} {
+			var got string
+			tries := 0
+			h, err := cluster.NewHandler(nil, l, nil, cluster.HandlerOptions{Identity: identity, Secret: secret, Body: most,
+				Transport: way(func(r *http.Request) (*http.Response, error) {
+					if tries++; tries == 2 {
+						return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+					}
+					before, err := r.GetBody()
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = read(r.Body) + "; again: "
+					if again, err := r.GetBody(); err != nil {
+						got += "none"
+					} else {
+						got += read(again)
+					}
+					got += "; opened before: " + read(before)
+					return nil, &net.OpError{Op: "dial", Err: errNetwork}
+				})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.ServeHTTP(new(recorder), request(t, "/rooms/a", strings.NewReader("0123456789")))
+			if got = fmt.Sprintf("%s; %d tries", got, tries); got != want {
+				t.Errorf("with %d bytes that are kept: %s, want %s", most, got, want)
 			}
 		}
 		l.Stop()

@@ -119,6 +119,29 @@ func TestNoRequestIsLostToIdleness(t *testing.T) {
 	})
 }
 
+// TestGraceEndsWithTheLastHolder: a member that gives an identity away waits for the last one who holds it, and not
+// for the rest of the grace.
+func TestGraceEndsWithTheLastHolder(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		m := w.start("ann", func(o *cluster.Options, _ *host) { o.Grace = time.Hour })
+		for i := range 3 {
+			held, err := m.Hold(t.Context(), room("a"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(time.Duration(i)*time.Second, held.Release)
+		}
+		start := time.Now()
+		if err := m.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("the drain took %v, want 2s", took)
+		}
+		w.stop(m)
+	})
+}
+
 // TestGrace (PLC-LIFE-2): a member that gives an identity away waits for those who hold it, who learn of it at once,
 // all at the same time, and not for longer than the grace. What is lost ends at once.
 func TestGrace(t *testing.T) {

@@ -296,6 +296,50 @@ func TestTaken(t *testing.T) {
 	}
 }
 
+// TestLeft: what is done under a lock has until the end of its lease, as the latest renewal left it, also when its
+// context has ended so much before it as the margin says. Nothing is left of a lease that is over.
+func TestLeft(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		c := w.client(nil)
+		l, err := c.Lock(w.t.Context(), "deploy", &locks.LockOptions{Margin: 5 * time.Second})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		left := func(what string, lease, ctx time.Duration) { // less a part that two clocks may differ by
+			w.t.Helper()
+			for _, d := range []struct {
+				name      string
+				got, most time.Duration
+			}{{"Left", l.Left(), lease}, {"Remaining", l.Remaining(), ctx}} {
+				if d.got > d.most || d.got < d.most-d.most/100 {
+					w.t.Errorf("%s: %s is %v, want %v", what, d.name, d.got, d.most)
+				}
+			}
+		}
+		left("at once", 30*time.Second, 25*time.Second)
+		time.Sleep(4 * time.Second)
+		left("after 4 s", 26*time.Second, 21*time.Second)
+		time.Sleep(7 * time.Second) // it was renewed after 10 s
+		left("a second after the renewal", 29*time.Second, 24*time.Second)
+		w.fault = func(context.Context, call) fault { return fault{err: errNetwork} }
+		time.Sleep(25 * time.Second)
+		left("when its context has ended", 4*time.Second, 0)
+		wantErr(w.t, "the cause", locks.Check(l.Context()), locks.ErrLost)
+		time.Sleep(4 * time.Second)
+		left("when the lease has ended", 0, 0)
+		w.fault = nil
+		wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost)
+
+		if l, err = c.Lock(w.t.Context(), "deploy", nil); err != nil {
+			w.t.Fatal(err)
+		}
+		w.fault = func(context.Context, call) fault { return fault{err: contracts.CodeLeaseReleased} }
+		time.Sleep(11 * time.Second)
+		left("when the provider has said that it is over", 0, 0)
+		w.fault = nil
+	})
+}
+
 // TestMaxHold: the lock is given up on purpose, and not renewed beyond that.
 func TestMaxHold(t *testing.T) {
 	inWorlds(t, func(w *world) {

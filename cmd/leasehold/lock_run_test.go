@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -183,6 +188,111 @@ func TestLostAtRelease(t *testing.T) {
 	}
 }
 
+// TestNotAcquired: each error of an acquire has its exit code. A grant that came when its lease was about to end is no
+// error of the caller's: it is one of a server that did not respond in time.
+func TestNotAcquired(t *testing.T) {
+	held, full := contracts.Errorf(contracts.CodeLockHeld, ""), contracts.Errorf(contracts.CodeLockQueueFull, "")
+	for name, c := range map[string]struct {
+		err     error
+		wait    time.Duration
+		skip    bool
+		aborted bool
+		want    int
+	}{
+		"held":                      {held, 0, false, false, exitOtherHolds},
+		"held until the wait ended": {held, time.Minute, false, false, exitWaited},
+		"held, and skipped":         {held, time.Minute, true, false, 0},
+		"delayed":                   {contracts.Errorf(contracts.CodeLockDelayed, ""), 0, false, false, exitOtherHolds},
+		"too many wait":             {full, time.Minute, false, false, exitOtherHolds},
+		"too many wait, skipped":    {full, time.Minute, true, false, 0},
+		"granted too late":          {contracts.Errorf(contracts.CodeLeaseExpired, ""), 0, false, false, exitUnavailable},
+		"granted too late, to skip": {contracts.Errorf(contracts.CodeLeaseExpired, ""), 0, true, false, exitUnavailable},
+		"not allowed":               {contracts.Errorf(contracts.CodePermissionDenied, ""), 0, true, false, exitTrouble},
+		"overloaded":                {contracts.Errorf(contracts.CodeOverloaded, ""), 0, true, false, exitUnavailable},
+		"no response":               {errors.New("no route"), time.Minute, true, false, exitUnavailable},
+		"interrupted":               {held, time.Minute, true, true, exitInterrupted},
+	} {
+		var out, errs bytes.Buffer
+		s := &streams{out: &out, err: &errs}
+		cmd := &lockRunCmd{Key: "k", Wait: c.wait, Skip: c.skip}
+		err := cmd.notAcquired(fmt.Errorf("lock \"k\": %w", c.err), &relay{over: c.aborted}, &lockCmd{}, s)
+		code := 0
+		if err != nil {
+			code = report(t.Context(), err, false, s)
+		}
+		if code != c.want {
+			t.Errorf("%s: exit code %d, want %d: %v", name, code, c.want, err)
+		}
+		if said := errs.Len() > 0; !said {
+			t.Errorf("%s: nothing is said", name)
+		}
+	}
+}
+
+// TestVariablesOfAnInnerCommand: a command under a lock finds its own locks in its environment, and none that an outer
+// command holds.
+func TestVariablesOfAnInnerCommand(t *testing.T) {
+	for name, value := range map[string]string{"LEASEHOLD_KEY": "outer", "LEASEHOLD_FENCING_TOKEN": "7",
+		"LEASEHOLD_KEY_2": "outer-2", "LEASEHOLD_FENCING_TOKEN_2": "8", "LEASEHOLD_PERMIT": "3", "OTHER": "stays"} {
+		t.Setenv(name, value)
+	}
+	server := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
+	defer server.Close()
+	for args, want := range map[string][]string{
+		"lock run k -- env": {"LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_KEY=k", "OTHER=stays"},
+		"lock run k --also l -- env": {"LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_FENCING_TOKEN_2", "LEASEHOLD_KEY=k",
+			"LEASEHOLD_KEY_2=l", "OTHER=stays"},
+		"once --create report -- env": {"LEASEHOLD_FENCING_TOKEN", "OTHER=stays"},
+	} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), strings.Fields("--server "+server.URL+" "+args), &out, &errs); code != 0 {
+			t.Fatalf("%s: %d %s", args, code, &errs)
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			line = strings.TrimSpace(line)
+			name, value, _ := strings.Cut(line, "=")
+			switch {
+			case strings.HasPrefix(name, "LEASEHOLD_FENCING_TOKEN") && len(value) > 1: // it is not the outer one's
+				got = append(got, name)
+			case strings.HasPrefix(name, "LEASEHOLD_KEY"), name == "LEASEHOLD_PERMIT", name == "OTHER":
+				got = append(got, line)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// TestInterruptedWhileItReleases: signals are passed on to the command as long as it runs, and count for this process
+// from then on: the second one does not wait for a release that hangs.
+func TestInterruptedWhileItReleases(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	i := &interrupts{end: end, exit: func(int) {}, say: io.Discard, hurried: make(chan struct{})}
+	api := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil)
+	hurried := make(chan bool, 64)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/release") {
+			for range 2 {
+				i.take()
+				hurried <- i.hurry()
+			}
+		}
+		api.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	var out, errs bytes.Buffer
+	args := strings.Fields("--server " + server.URL + " lock run k -- true")
+	if code := run(context.WithValue(ctx, interruptsKey{}, i), args, &out, &errs); code != 0 || len(hurried) != 2 {
+		t.Fatalf("%d %s: %d signals", code, &errs, len(hurried))
+	}
+	if first, second := <-hurried, <-hurried; first || !second {
+		t.Errorf("hurried by the first signal: %v, by the second: %v", first, second)
+	}
+}
+
 // TestRelay: a signal before the command is started ends the wait, and no command is started then; one after it is
 // passed on and ends nothing.
 func TestRelay(t *testing.T) {
@@ -199,6 +309,35 @@ func TestRelay(t *testing.T) {
 		if _, err := r.start(func() (*program, error) { return p, nil }); err == nil || r.program != nil ||
 			waiting.Err() == nil || !r.aborted() || len(*got) > 0 {
 			t.Errorf("started: %v, %v", err, *got)
+		}
+	})
+	t.Run("before, and again", func(t *testing.T) {
+		r, _, _, _ := relayed(t)
+		stop, stopped := r.stop, false
+		r.stop = func() { stopped = true; stop() }
+		r.take(syscall.SIGHUP)
+		if !stopped {
+			t.Error("the second signal is taken from this process")
+		}
+	})
+	t.Run("counted again", func(t *testing.T) {
+		i := &interrupts{end: func() {}, exit: func(int) {}, say: io.Discard, hurried: make(chan struct{})}
+		r := &relay{abort: func() {}}
+		r.listen(context.WithValue(t.Context(), interruptsKey{}, i))
+		if _, err := r.start(func() (*program, error) { return &program{}, nil }); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			i.take() // the command's
+		}
+		r.stop()
+		i.take()
+		if i.hurry() {
+			t.Error("what was passed on is counted")
+		}
+		i.take()
+		if !i.hurry() {
+			t.Error("the second signal after the command's end is not counted")
 		}
 	})
 	t.Run("after", func(t *testing.T) {

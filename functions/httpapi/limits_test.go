@@ -90,6 +90,27 @@ func TestRates(t *testing.T) {
 			t.Errorf("after an hour ann sent %d at once, want 8", got)
 		}
 	})
+	t.Run("a subject that has the name of what a tenant is called", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), byHeader{},
+				&httpapi.Options{Limits: httpapi.Limits{PerTenant: 10, PerSubject: 4}}))
+			for _, c := range []struct {
+				who  string
+				want int
+			}{{"tenant@acme", 8}, {"subject/tenant@acme", 8}, {"bob@acme", 4}, {"tenant@acmf", 8}} {
+				_, tenant, _ := strings.Cut(c.who, "@")
+				n := 0
+				for ; n < 100; n++ {
+					if status, _, _ := ask(t.Context(), h, c.who, "/v1/tenants/"+tenant+"/locks"); status != http.StatusOK {
+						break
+					}
+				}
+				if n != c.want {
+					t.Errorf("%s sent %d requests, want %d", c.who, n, c.want)
+				}
+			}
+		})
+	})
 	t.Run("analyses and machine IDs count for the caller's tenant", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := contracttest.Handler(t, httpapi.New(docstore.NewMemory(nil), byHeader{},

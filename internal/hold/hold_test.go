@@ -96,6 +96,44 @@ func TestInsist(t *testing.T) {
 	}
 }
 
+// TestGiveUp: a request is given up until that is carried out, or rejected for good. When the lock that another one
+// holds will be free is no matter of it; when the server asks to come again is.
+func TestGiveUp(t *testing.T) {
+	held := func(code contracts.Code) error {
+		e := contracts.Errorf(code, "")
+		e.RetryAfter = 30 * time.Second
+		return e
+	}
+	for name, c := range map[string]struct {
+		errs []error // of the requests
+		want error
+		took time.Duration // at most: its own pauses have a part of chance
+	}{
+		"carried out": {[]error{nil}, nil, 0},
+		"held":        {[]error{held(contracts.CodeLockHeld), nil}, nil, 200 * time.Millisecond},
+		"held, again": {[]error{held(contracts.CodeLockHeld), held(contracts.CodeLockHeld), nil}, nil,
+			600 * time.Millisecond},
+		"delayed":            {[]error{held(contracts.CodeLockDelayed), nil}, nil, 200 * time.Millisecond},
+		"the server is away": {[]error{later(2 * time.Second), nil}, nil, 2 * time.Second},
+		"it has ended":       {[]error{contracts.Errorf(contracts.CodeRequestIDReused, "")}, nil, 0},
+		"away, and not allowed": {[]error{later(2 * time.Second), contracts.CodePermissionDenied},
+			contracts.CodePermissionDenied, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin, n := time.Now(), 0
+				err := hold.GiveUp(t.Context(), func(context.Context) error { n++; return c.errs[n-1] })
+				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || n != len(c.errs) {
+					t.Errorf("%v after %d requests, want %v after %d", err, n, c.want, len(c.errs))
+				}
+				if took := time.Since(begin); took > c.took || c.took >= time.Second && took < c.took {
+					t.Errorf("it took %v, want %v", took, c.took)
+				}
+			})
+		})
+	}
+}
+
 // TestInsistForALease: what is left of the lease for which a request is sent bounds the pauses, too.
 func TestInsistForALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -685,6 +685,32 @@ func TestForgetsIdleTenants(t *testing.T) {
 	})
 }
 
+// TestForgetsWhoTookRoomAfterwards: a tenant for which room was taken after the document was created is idle then, and
+// forgotten like others: nothing of it is under way.
+func TestForgetsWhoTookRoomAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		created := func(tenant string) bool {
+			ok, err := w.Created(t.Context(), tenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		for i := range census.MaxTallies {
+			w.want("first", created(fmt.Sprint("idle", i)), true)
+		}
+		w.want("second", created("idle0"), true)
+		w.want("beyond it", created("idle0"), false)
+		time.Sleep(time.Hour)
+		w.want("another", created("another"), true)
+		if n := w.Remembered(); n != 1 {
+			t.Errorf("%d tenants are remembered, want the latest", n)
+		}
+		w.want("beyond it, an hour later", created("idle0"), false)
+	})
+}
+
 // TestStepOfATake (LIM-NUMBER-1): each outcome of the rule, at the bound, one beyond and ten times beyond it.
 func TestStepOfATake(t *testing.T) {
 	t.Parallel()

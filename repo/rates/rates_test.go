@@ -540,6 +540,74 @@ func TestCharge(t *testing.T) {
 	})
 }
 
+// TestChargeIsBounded: whatever is charged, and however often, no more is taken than may come at once: with a slice in
+// hand, beside what is owed already, and while the store is away.
+func TestChargeIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		charges []int
+		away    bool
+		waits   time.Duration // after the charges
+		want    int           // requests then, of the 20 that may come at once
+	}{
+		"less than is in hand":      {[]int{4}, false, time.Minute, 20},
+		"all that may come at once": {[]int{20}, false, time.Minute, 20 - 11}, // 9 of a slice of 10 were in hand
+		"more":                      {[]int{1000}, false, time.Minute, 20 - 11},
+		"again and again":           {[]int{15, 15, 15}, false, time.Minute, 0},
+		"more, and away":            {[]int{1000}, true, time.Second, 9}, // one beyond all
+		"less, and away":            {[]int{10}, true, 0, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore()
+				r := rates.New(store, 10, time.Now, func(context.Context, error) error { return nil })
+				store.away.Store(c.away)
+				if wait, err := r.Take(t.Context(), "acme", "tenant"); wait != 0 || err != nil {
+					t.Fatal(wait, err)
+				}
+				for _, n := range c.charges {
+					r.Charge("acme", "tenant", n)
+				}
+				time.Sleep(c.waits)
+				if n := takeAll(t, r); n != c.want {
+					t.Errorf("%d requests, want %d", n, c.want)
+				}
+				time.Sleep(time.Minute)
+				if n := takeAll(t, r); n != 20 {
+					t.Errorf("%d requests when all is paid, want 20", n)
+				}
+			})
+		})
+	}
+}
+
+// TestATakeLeavesHalf: a process that was asked for much more than the rate takes half of what may come at once for its
+// next request. The rest is there for other processes.
+func TestATakeLeavesHalf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := fleet(t, newStore(), 2, 10)
+		if n := takeAll(t, all[0]); n != 20 {
+			t.Fatalf("%d of 20", n)
+		}
+		for range 200 {
+			if wait, err := all[0].Take(t.Context(), "acme", "tenant"); wait <= 0 || err != nil {
+				t.Fatal(wait, err)
+			}
+		}
+		time.Sleep(3 * time.Second) // all 20 can be had again
+		if wait, err := all[0].Take(t.Context(), "acme", "tenant"); wait != 0 || err != nil {
+			t.Fatal(wait, err)
+		}
+		if n := takeAll(t, all[1]); n != 10 {
+			t.Errorf("another process has %d requests, want 10", n)
+		}
+		if n := takeAll(t, all[0]); n != 10-1 {
+			t.Errorf("the first one has %d more, want 9", n)
+		}
+	})
+}
+
 // TestForgetsIdleCallers: when there are as many callers as are remembered, those that have nothing and owe nothing are
 // forgotten, and the others keep what they have.
 func TestForgetsIdleCallers(t *testing.T) {
@@ -567,5 +635,43 @@ func TestForgetsIdleCallers(t *testing.T) {
 		if wait, err := r.Take(t.Context(), "acme", "tenant"); wait <= 0 || err != nil {
 			t.Errorf("the one that had all it may at once: %v %v", wait, err)
 		}
+	})
+}
+
+// TestForgetsNoOneWhoHasSomething: a caller is not idle that owes requests, has some in hand, waits for the store, or
+// has lately been held to its rate without one.
+func TestForgetsNoOneWhoHasSomething(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		r := rates.New(store, 10, time.Now, func(context.Context, error) error { return nil })
+		take := func(tenant string) {
+			if wait, err := r.Take(t.Context(), tenant, "tenant"); wait != 0 || err != nil {
+				t.Error(tenant, wait, err)
+			}
+		}
+		for i := range rates.MaxShares - 4 {
+			take(fmt.Sprint("idle", i))
+		}
+		time.Sleep(time.Hour)
+		r.Charge("owes", "tenant", 15)
+		take("in hand")
+		store.away.Store(true)
+		for range 15 {
+			take("without a store")
+		}
+		time.Sleep(1100 * time.Millisecond) // it may ask again, and has 16 of 20
+		store.takes = time.Second
+		var waits sync.WaitGroup
+		waits.Go(func() { take("waits") })
+		synctest.Wait()
+		if n := r.Remembered(); n != rates.MaxShares {
+			t.Fatalf("%d callers are remembered", n)
+		}
+		take("one more")
+		if n := r.Remembered(); n != 5 {
+			t.Errorf("%d callers are remembered, want the five that are not idle", n)
+		}
+		waits.Wait()
 	})
 }

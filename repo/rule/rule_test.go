@@ -126,6 +126,35 @@ func TestRunAndStep(t *testing.T) {
 	}
 }
 
+// ending is a claim that has an end.
+type ending struct {
+	claim
+	rule.End
+}
+
+// wrapped is a command with something beside it.
+type wrapped struct{ rule.Command[seat, outcome] }
+
+func (w wrapped) Unwrap() any { return w.Command }
+
+// TestEndOfAWrappedCommand: the end of a command is that of each command around it, however many there are.
+func TestEndOfAWrappedCommand(t *testing.T) {
+	for late, want := range map[time.Duration]outcome{0: {"bob", false}, time.Millisecond: {}} {
+		var c rule.Command[seat, outcome] = ending{claim{"bob"}, rule.End{NotAfter: begin.Add(-late)}}
+		for around := range 4 {
+			store := docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return begin }})
+			got, err := rule.Run(t.Context(), store, func() time.Time { return begin }, c)
+			if err != nil || got != want {
+				t.Errorf("Run %v after its end, %d around it: %+v, %v, want %+v", late, around, got, err, want)
+			}
+			if _, got, err := rule.Step(c, nil, rule.When{At: begin}); err != nil || got != want {
+				t.Errorf("Step %v after its end, %d around it: %+v, %v, want %+v", late, around, got, err, want)
+			}
+			c = wrapped{c}
+		}
+	}
+}
+
 // TestRunReports: what a runner cannot decide is an error, and the command was not granted.
 func TestRunReports(t *testing.T) {
 	open := func() docstore.Store {

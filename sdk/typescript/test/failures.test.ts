@@ -58,7 +58,7 @@ describe('at the first try', () => {
   test('an address that may be wrong is an error after three tries, within a second', async () => {
     const refused = () => Promise.reject(new TypeError('fetch failed', { cause: Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }) }))
     const page = () => Promise.resolve(new Response('<html>Welcome</html>', { status: 404, headers: { 'content-type': 'text/html' } }))
-    const away = () => Promise.resolve(new Response('<html>Bad Gateway</html>', { status: 502, headers: { 'content-type': 'text/html' } }))
+    const proxy = (status: number) => () => Promise.resolve(new Response('<html>Later</html>', { status, headers: { 'content-type': 'text/html' } }))
     const asks = (answer: () => Promise<Response>, o: { retryFor?: number; answered?: boolean } = {}) => {
       const clock = new FakeClock()
       let requests = 0
@@ -90,7 +90,9 @@ describe('at the first try', () => {
       const [, soon, other] = await asks(page)[way]()
       assert.ok(soon <= 1000 && other instanceof InvalidResponseError && other.message.startsWith('http://127.0.0.1:1 responded 404'), `${way}: ${soon} ms: ${other}`)
       for (const [what, late] of [
-        ['of a proxy whose server is away', asks(away)],
+        ['of a proxy whose server is away', asks(proxy(502))],
+        ['of a proxy whose server was slow', asks(proxy(408))],
+        ['of a proxy that is busy', asks(proxy(429))],
         ...(way === 'lock'
           ? ([['of a server that has answered', asks(refused, { answered: true })], ['with retryFor', asks(refused, { retryFor: 10_000 })]] as const)
           : []),
@@ -130,6 +132,32 @@ describe('at the first try', () => {
       says(await first(`http://127.0.0.1:${port}`), InvalidResponseError, new RegExp(`^http://127.0.0.1:${port} responded ${status} with "text/html", which is not Leasehold`))
     })
   }
+
+  test('a response that does not end', async () => {
+    const most = 16 << 20
+    for (const [size, bound, more] of [[most, false, false], [most + 1, true, false], [4 * most, true, true]] as const) {
+      let sent = 0
+      let canceled = false
+      const body = new ReadableStream<Uint8Array>({
+        pull: (c) => {
+          const n = Math.min(1 << 20, size - sent)
+          if (n === 0) return c.close()
+          const chunk = new Uint8Array(n).fill(32)
+          if (sent === 0) chunk[0] = 123 // {
+          if ((sent += n) === size) chunk[n - 1] = 125 // }
+          c.enqueue(chunk)
+        },
+        cancel: () => void (canceled = true),
+      })
+      const fetch = () => Promise.resolve(new Response(body, { headers: { 'content-type': 'application/json' } }))
+      const said = await new Locks({ url: 'http://127.0.0.1:1', tenant: 'acme', clock: new FakeClock(), fetch }).query('deploy').then(() => '', (e) => {
+        assert.ok(!bound || e instanceof InvalidResponseError, String(e))
+        return messageOf(e)
+      })
+      assert.equal(said === `a response of more than ${most} bytes`, bound, `${size} bytes: ${said}`)
+      assert.ok(more === canceled && sent <= most + (2 << 20), `${size} bytes: ${sent} were read, and the rest was ${canceled ? '' : 'not '}given up`)
+    }
+  })
 
   test('an expired token', async () => {
     let requests = 0

@@ -668,6 +668,7 @@ describe('ends', () => {
 describe('responses that are not the lease', () => {
   for (const [name, spoil] of Object.entries<Record<string, unknown>>({
     'another tenant': { tenant_id: 'other' }, 'another key': { lock_key: 'other' }, 'another owner': { owner_id: 'bob' }, 'no token': { fencing_token: 0 },
+    'an owner that ends alike': { owner_id: 'joann' }, 'an owner that ends alike after a subject': { owner_id: 'svc#joann' }, 'an owner that begins alike': { owner_id: 'ann#svc' },
     'a token with a fraction': { fencing_token: 1.5 }, 'a token as text': { fencing_token: '5' }, 'no end': { expires_at: '' }, 'nothing remains': { remaining_ms: 0 },
     'another mode': { mode: 'shared' }, 'a permit': { permit: 1 }, 'released': { state: 'RELEASED' }, 'no lease ID': { lease_id: '' },
   })) {
