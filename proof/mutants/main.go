@@ -15,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"os/signal"
@@ -86,6 +87,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		root     = flags.String("root", ".", "the `folder` of the module")
 		lists    = flags.String("lists", "proof/mutants/faults", "the `folder` of the lists, from the root")
 		only     = flags.String("run", "", "try only faults whose names match the `pattern`")
+		share    = flags.String("part", "1/1", "try only one `part` of the faults, such as 3/7: all of them in seven runs")
 		parallel = flags.Int("parallel", max(1, runtime.NumCPU()/2), "how many runs there are at a time")
 		limit    = flags.Duration("limit", 5*time.Second,
 			"how long a run with a fault may take, and write nothing, beside three times what it does without")
@@ -110,6 +112,10 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	pattern, err := regexp.Compile(*only)
+	var part, parts int
+	if _, wrong := fmt.Sscanf(*share, "%d/%d", &part, &parts); err == nil && (wrong != nil || part < 1 || part > parts) {
+		err = fmt.Errorf("-part %s is no part: 3/7 is the third of seven", *share)
+	}
 	switch {
 	case err != nil:
 		return fail(err)
@@ -149,6 +155,11 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		lists: *lists, listed: *random == 0 || *changed != "", random: *random, seed: *seed, wider: *importers,
 		pattern: pattern, changed: *changed,
 		packages: strings.FieldsFunc(*pkgs, func(c rune) bool { return c == ',' || c == ' ' }),
+	})
+	faults = slices.DeleteFunc(faults, func(f *fault) bool {
+		h := fnv.New32a()
+		_, _ = io.WriteString(h, f.name)
+		return h.Sum32()%uint32(parts) != uint32(part-1)
 	})
 	switch {
 	case err != nil:
