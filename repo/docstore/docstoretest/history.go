@@ -131,6 +131,7 @@ const (
 // The fields of the documents.
 const (
 	byField    = "by"    // the mark of the write that was the last
+	wasField   = "was"   // and of the one before, so that few writes go unseen
 	countField = "n"     // how many writes there were
 	tokenField = "token" // the same, from the store's time on
 	endsField  = "ends"
@@ -165,7 +166,8 @@ func (c change) write(k docstore.Key, mark string) docstore.Write {
 	case doRemove:
 		w.Delete = true
 	default:
-		w.Set, w.Return = docstore.Doc{byField: docstore.String(mark)}, c.returns
+		w.Set = docstore.Doc{byField: docstore.String(mark), wasField: docstore.Before(byField)}
+		w.Return = c.returns
 		w.Add, w.StartAtNow = map[string]int64{countField: 1, tokenField: 1}, []string{tokenField}
 		if c.lasts < 0 {
 			w.Unset = []string{endsField}
@@ -254,6 +256,11 @@ func (c *historian) change(number, of int) change {
 		ch.do, ch.when = doCheck, when(c.one(string(present), string(written)))
 	case n == 2:
 		ch.returns = []string{tokenField}
+	}
+	// A write that is sent again because its response was lost rejects itself as long as no other changes the document.
+	// Rules remember requests for that; here, no other may make its condition hold again.
+	if c.meet != nil && ch.when == free {
+		ch.when = written
 	}
 	if ch.mark == "" { // it has seen none
 		switch ch.when {
@@ -353,11 +360,11 @@ func (c *historian) write(ctx context.Context, changes []change) error {
 
 // cell is a document as the model knows it. It shares no code with the stores.
 type cell struct {
-	there bool
-	by    string
-	n     int64
-	token int64  // unseen if it began in a write without a response
-	ends  string // empty for none
+	there   bool
+	by, was string
+	n       int64
+	token   int64  // unseen if it began in a write without a response
+	ends    string // empty for none
 }
 
 type cells [cellKeys]cell
@@ -379,6 +386,8 @@ func (c cell) shows(d docstore.Doc, named []string) (cell, bool) {
 		switch field {
 		case byField:
 			same = v == docstore.Value(docstore.String(c.by))
+		case wasField:
+			same = v == docstore.Value(docstore.String(c.was))
 		case countField:
 			same = v == docstore.Value(docstore.Int(c.n))
 		case tokenField:
@@ -397,7 +406,7 @@ func (c cell) shows(d docstore.Doc, named []string) (cell, bool) {
 		}
 	}
 	if named == nil {
-		named = []string{byField, countField, tokenField, endsField}
+		named = []string{byField, wasField, countField, tokenField, endsField}
 	}
 	for _, field := range named {
 		if _, ok := d[field]; !ok && (field != endsField || c.ends != "") {
@@ -437,7 +446,7 @@ func (c change) made(on cell, mark, at string) cell {
 	case on.token != unseen:
 		on.token++
 	}
-	on.there, on.by, on.n = true, mark, on.n+1
+	on.there, on.by, on.was, on.n = true, mark, on.by, on.n+1
 	switch {
 	case c.lasts < 0:
 		on.ends = ""
@@ -500,26 +509,44 @@ func (c *call) follow(s cells) (bool, cells) {
 	return true, s
 }
 
-// judge looks for an order of the calls that explains what was seen. It takes as long as it takes: a slow machine proves
-// nothing.
+// mostSteps is how many steps of the model the check of a history may take. Most take some hundreds.
+const mostSteps = 1_000_000
+
+// judge looks for an order of the calls that explains what was seen: first without those of unknown outcome of which no
+// one saw anything, since each of them doubles what there is to try.
 func (h *history) judge() error {
-	operations := make([]porcupine.Operation, len(h.calls))
-	for i, c := range h.calls {
-		operations[i] = porcupine.Operation{ClientId: i, Input: c, Call: c.called.Nanoseconds(),
-			Return: c.returned.Nanoseconds()}
-		if c.open {
-			operations[i].Return = math.MaxInt64
+	seen := map[string]bool{}
+	for _, c := range h.calls {
+		for _, d := range c.docs {
+			for _, field := range []string{byField, wasField} {
+				if mark, ok := d[field].(docstore.String); ok {
+					seen[string(mark)] = true
+				}
+			}
 		}
 	}
-	model := porcupine.Model{
-		Init: func() any { return cells{} },
-		Step: func(state, in, _ any) (bool, any) {
-			ok, s := in.(*call).follow(state.(cells))
-			return ok, s
-		},
-	}
-	if porcupine.CheckOperations(model, operations) {
-		return nil
+	for _, whole := range []bool{false, true} {
+		var operations []porcupine.Operation
+		for i, c := range h.calls {
+			o := porcupine.Operation{ClientId: i, Input: c, Call: c.called.Nanoseconds(), Return: c.returned.Nanoseconds()}
+			if c.open {
+				o.Return = math.MaxInt64
+			}
+			if whole || !c.open || seen[c.mark] {
+				operations = append(operations, o)
+			}
+		}
+		steps := 0
+		if porcupine.CheckOperations(porcupine.Model{
+			Init: func() any { return cells{} },
+			Step: func(state, in, _ any) (bool, any) {
+				ok, s := in.(*call).follow(state.(cells))
+				steps++
+				return ok && steps < mostSteps, s
+			},
+		}, operations) {
+			return nil
+		}
 	}
 	slices.SortFunc(h.calls, func(a, b *call) int { return int(a.called - b.called) })
 	var b strings.Builder
