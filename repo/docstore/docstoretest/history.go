@@ -61,7 +61,7 @@ const (
 func histories(ctx context.Context, s docstore.Store, meet Meet) error {
 	least, most, begin := uint64(12), uint64(150), time.Now()
 	if os.Getenv("LEASEHOLD_TEST_DEEP") == "1" {
-		least, most = 400, 400
+		least, most = 100, 1000
 	}
 	for seed := uint64(0); seed < least || seed < most && time.Since(begin) < 300*time.Millisecond; seed++ {
 		if err := newHistory(s, meet, seed).play(ctx); err != nil {
