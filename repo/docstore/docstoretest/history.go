@@ -317,7 +317,8 @@ func (c *historian) write(ctx context.Context, changes []change) error {
 	}
 	giveUp, lost := c.random.IntN(8) == 0, c.random.IntN(12) == 0
 	limit := time.Duration(c.random.Int64N(int64(c.took)*3/2 + 1))
-	if c.meet != nil && c.random.IntN(6) == 0 && slices.ContainsFunc(changes, func(ch change) bool { return ch.do == doPut }) {
+	puts := slices.ContainsFunc(changes, func(ch change) bool { return ch.do == doPut })
+	if c.meet != nil && puts && c.random.IntN(6) == 0 {
 		c.meet(Fate(c.one(string(LostRequest), string(LostResponse), string(AppliedThenError))), w.mark)
 		giveUp, lost = false, false
 	}
