@@ -60,7 +60,7 @@ var imports = map[string][]string{
 	"repo/census":                {"repo/docstore", "repo/rule"},
 	"repo/docstore":              {"internal/term"},
 	"repo/docstore/driver":       {"repo/docstore"},
-	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid"},
+	"repo/docstore/docstoretest": {"repo/docstore", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
 	"repo/field":                 {},
 	"repo/lock": {"internal/backoff", "internal/fencing", "repo/census", "repo/docstore", "repo/field",
 		"repo/page", "repo/rule"},

@@ -22,26 +22,21 @@ type newStore = func(t *testing.T, now func() time.Time) docstore.Store
 // newFaultyStore opens one that loses requests and responses.
 type newFaultyStore = func(t *testing.T, now func() time.Time) (docstore.Store, suite.Faults)
 
-// The stores on which the suites run, and those of servers, on which rules are put to the test less often: see
-// [suite.EveryStore]. A function prepares what the stores of a test share.
+// The stores on which rules run: in a deep run, see [on]. A function prepares what the stores of a test share.
 var (
 	stores = map[string]func(*testing.T) newStore{
-		"memory":   func(*testing.T) newStore { return onMemory },
-		"SQLite":   func(*testing.T) newStore { return onSQLite },
-		"DynamoDB": func(*testing.T) newStore { return onDynamoDB(analysis.ExpiryField) },
-		"Dynoxide": onDynoxide,
-	}
-	servers = map[string]func(*testing.T) newStore{
+		"memory":                 func(*testing.T) newStore { return onMemory },
+		"SQLite":                 func(*testing.T) newStore { return onSQLite },
+		"DynamoDB":               func(*testing.T) newStore { return onDynamoDB(analysis.ExpiryField) },
+		"Dynoxide":               onDynoxide,
 		"redis-server":           func(t *testing.T) newStore { return onRedis(redistest.Start(t)) },
 		"miniredis":              func(t *testing.T) newStore { return onRedis(redistest.StandIn(t)) },
 		"Firestore, pessimistic": func(*testing.T) newStore { return onFirestore(firestoretest.Pessimistic) },
 		"Firestore, optimistic":  func(*testing.T) newStore { return onFirestore(firestoretest.Optimistic) },
 	}
 	faultyStores = map[string]func(*testing.T) newFaultyStore{
-		"memory":   func(*testing.T) newFaultyStore { return faultyMemory },
-		"DynamoDB": func(*testing.T) newFaultyStore { return faultyDynamoDB },
-	}
-	faultyServers = map[string]func(*testing.T) newFaultyStore{
+		"memory":                 func(*testing.T) newFaultyStore { return faultyMemory },
+		"DynamoDB":               func(*testing.T) newFaultyStore { return faultyDynamoDB },
 		"redis-server":           func(t *testing.T) newFaultyStore { return faultyRedis(redistest.Start(t)) },
 		"miniredis":              func(t *testing.T) newFaultyStore { return faultyRedis(redistest.StandIn(t)) },
 		"Firestore, pessimistic": func(*testing.T) newFaultyStore { return faultyFirestore(firestoretest.Pessimistic) },
@@ -49,46 +44,43 @@ var (
 	}
 )
 
-// on runs a test on some stores.
+// on puts rules to the test in memory, where a store may fail as well, and in a deep run on every store. That a rule
+// does the same on all of them follows from docstoretest: it is one conditional write.
 func on[S any](t *testing.T, stores map[string]func(*testing.T) S, test func(*testing.T, S)) {
 	t.Helper()
+	t.Parallel()
 	for name, prepare := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name != "memory" {
+				suite.EveryStore(t)
+			}
 			test(t, prepare(t))
 		})
 	}
 }
 
-// ifAsked is a test for stores of servers, which is skipped unless the environment asks for it.
-func ifAsked[S any](test func(*testing.T, S)) func(*testing.T, S) {
-	return func(t *testing.T, s S) {
-		suite.EveryStore(t)
-		test(t, s)
-	}
-}
-
-func onAllStores(t *testing.T, test func(*testing.T, newStore)) {
-	t.Helper()
-	t.Parallel()
-	on(t, stores, test)
-	on(t, servers, test)
-}
-
-// rules puts rules to the test on all stores.
+// rules puts rules to the test.
 func rules(t *testing.T, test func(*testing.T, newStore)) {
 	t.Helper()
-	t.Parallel()
 	on(t, stores, test)
-	on(t, servers, ifAsked(test))
 }
 
-// ambiguous puts commands to the test whose request or response is lost, on all stores.
+// ambiguous puts commands to the test whose request or response is lost.
 func ambiguous(t *testing.T, test func(*testing.T, newFaultyStore)) {
 	t.Helper()
-	t.Parallel()
 	on(t, faultyStores, test)
-	on(t, faultyServers, ifAsked(test))
+}
+
+// TestEachRuleOnceOnStores carries out a short program of each rule on every store, always.
+func TestEachRuleOnceOnStores(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			suite.EachRuleOnce(t, prepare(t))
+		})
+	}
 }
 
 // onMemory opens a store in memory, with its clock.
@@ -157,7 +149,10 @@ func TestModesOnStores(t *testing.T) { rules(t, suite.Modes) }
 // without.
 func TestAnalysesOnStores(t *testing.T) {
 	rules(t, suite.Analyses)
-	t.Run("DynamoDB without an index", func(t *testing.T) { suite.Analyses(t, onDynamoDB()) })
+	t.Run("DynamoDB without an index", func(t *testing.T) {
+		suite.EveryStore(t)
+		suite.Analyses(t, onDynamoDB())
+	})
 }
 
 // TestRunsOnStores: a run whose time has passed counts as none where no store removes it.
@@ -184,7 +179,7 @@ func TestAmbiguousPlacementsOnStores(t *testing.T) { ambiguous(t, suite.Ambiguou
 // TestDamageOnStores has more damaged documents on each store than a small page has; in memory one of them, and more
 // than a large page has, too.
 func TestDamageOnStores(t *testing.T) {
-	onAllStores(t, func(t *testing.T, open newStore) { suite.Damage(t, open, 7) })
+	rules(t, func(t *testing.T, open newStore) { suite.Damage(t, open, 7) })
 	for _, n := range []int{1, 101} {
 		suite.Damage(t, onMemory, n)
 	}
@@ -194,7 +189,7 @@ func TestDamageOnStores(t *testing.T) {
 // analyses, runs; and lets a pass remove what is kept no longer. Package suite has all numbers, in memory.
 func TestWhatIsFreeIsObtainedOnStores(t *testing.T) {
 	locks := suite.AtDepth(suite.Extent{Dead: []int{21}, Every: 5, Asks: 1}, suite.Everything)
-	onAllStores(t, func(t *testing.T, open newStore) {
+	rules(t, func(t *testing.T, open newStore) {
 		t.Run("locks", func(t *testing.T) { suite.ObtainableLocks(t, open, locks) })
 		t.Run("analyses", func(t *testing.T) { suite.ObtainableAnalyses(t, open, suite.AtDepth(1, 200)) })
 		t.Run("runs", func(t *testing.T) { suite.ObtainableRuns(t, open, suite.AtDepth([]int{1}, suite.TriesOfRuns)) })

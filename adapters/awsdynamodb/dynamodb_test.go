@@ -1,6 +1,7 @@
 package awsdynamodb_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
 	"maps"
@@ -46,6 +47,24 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHistoriesOfAFailingService: requests and responses are lost between the store and the service.
+func TestHistoriesOfAFailingService(t *testing.T) {
+	t.Parallel()
+	kinds := map[docstoretest.Fate]dynamodbtest.Kind{
+		docstoretest.LostRequest: dynamodbtest.DropBefore, docstoretest.LostResponse: dynamodbtest.DropAfter,
+		docstoretest.AppliedThenError: dynamodbtest.FailAfter,
+	}
+	docstoretest.RunFaults(t, func(t *testing.T) (docstore.Store, docstoretest.Meet) {
+		server := dynamodbtest.Start(t, nil)
+		s := openWith(t, dialURL(server.URL), awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock})
+		return s, func(f docstoretest.Fate, text string) {
+			server.Inject(dynamodbtest.Fault{Kind: kinds[f], Times: 1, Match: func(r dynamodbtest.Request) bool {
+				return (r.Op == "UpdateItem" || r.Op == "TransactWriteItems") && bytes.Contains(r.Body, []byte(text))
+			}})
+		}
+	})
 }
 
 // TestConformanceOfAnotherClient runs the suite through a client that is not the SDK's own, whose responses are read by

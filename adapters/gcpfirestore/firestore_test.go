@@ -1,11 +1,15 @@
 package gcpfirestore_test
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	sdk "cloud.google.com/go/firestore"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
@@ -39,6 +43,28 @@ func TestConformanceOfShards(t *testing.T) {
 			t.Parallel()
 			docstoretest.Run(t, func(t *testing.T) docstore.Store {
 				return openWith(t, firestoretest.Start(t, nil), gcpfirestore.Options{Due: []string{"until"}, IndexShards: shards})
+			})
+		})
+	}
+}
+
+// TestHistoriesOfAFailingService: Commits and their responses are lost between the store and the service.
+func TestHistoriesOfAFailingService(t *testing.T) {
+	t.Parallel()
+	effects := map[docstoretest.Fate]firestoretest.Effect{
+		docstoretest.LostRequest:      firestoretest.Fail{Code: codes.Unavailable},
+		docstoretest.LostResponse:     firestoretest.ApplyThenFail{Code: codes.Unavailable},
+		docstoretest.AppliedThenError: firestoretest.ApplyThenFail{Code: codes.Internal},
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			docstoretest.RunFaults(t, func(t *testing.T) (docstore.Store, docstoretest.Meet) {
+				server := firestoretest.Start(t, &firestoretest.Options{Mode: mode})
+				return open(t, server, ""), func(f docstoretest.Fate, text string) {
+					server.Inject(firestoretest.Fault{Method: "Commit", Times: 1, Effect: effects[f],
+						Match: func(m proto.Message) bool { return strings.Contains(fmt.Sprint(m), text) }})
+				}
 			})
 		})
 	}

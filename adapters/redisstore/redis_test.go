@@ -18,6 +18,22 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestHistoriesOfAFailingServer: commands and responses are lost between the store and its server.
+func TestHistoriesOfAFailingServer(t *testing.T) {
+	t.Parallel()
+	fates := map[docstoretest.Fate]redistest.Fate{
+		docstoretest.LostRequest: redistest.LostRequest, docstoretest.LostResponse: redistest.LostResponse,
+		docstoretest.AppliedThenError: redistest.ReturnsError,
+	}
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		docstoretest.RunFaults(t, func(t *testing.T) (docstore.Store, docstoretest.Meet) {
+			return open(t, server, nil), func(f docstoretest.Fate, text string) {
+				server.InjectInto(fates[f], "EVALSHA", text)
+			}
+		})
+	})
+}
+
 // exceptions are what the stand-in cannot do; the real server has none.
 func exceptions(server *redistest.Server) []docstoretest.Exception {
 	if server.Real {

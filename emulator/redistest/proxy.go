@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ const (
 type Injection struct {
 	fate    Fate
 	command string
+	text    string // that is in it; empty for any
 	release chan struct{}
 	happened,
 	carriedOut chan struct{}
@@ -65,7 +67,7 @@ type proxy struct {
 
 	mu       sync.Mutex
 	commands map[string]int
-	planned  *Injection
+	planned  []*Injection
 	conns    map[net.Conn]bool // nil once the proxy is closed
 	running  sync.WaitGroup
 }
@@ -158,31 +160,35 @@ func (p *proxy) ResetCommands() {
 }
 
 // Inject lets the next command of this name, such as EVALSHA, meet the fate.
-func (p *proxy) Inject(fate Fate, command string) *Injection {
+func (p *proxy) Inject(fate Fate, command string) *Injection { return p.InjectInto(fate, command, "") }
+
+// InjectInto lets the next command of this name that has a text in it meet the fate.
+func (p *proxy) InjectInto(fate Fate, command, text string) *Injection {
 	i := &Injection{
-		fate: fate, command: command, release: make(chan struct{}), happened: make(chan struct{}),
+		fate: fate, command: command, text: text, release: make(chan struct{}), happened: make(chan struct{}),
 		carriedOut: make(chan struct{}),
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.planned = i
+	p.planned = append(p.planned, i)
 	return i
 }
 
 // meets counts a command, and says what becomes of it; nil for nothing special.
-func (p *proxy) meets(command string) *Injection {
+func (p *proxy) meets(command string, raw []byte) *Injection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Contains(aside, command) {
 		p.commands[command]++
 	}
-	i := p.planned
-	if i == nil || i.command != command {
-		return nil
+	for n, i := range p.planned {
+		if i.command == command && bytes.Contains(raw, []byte(i.text)) {
+			p.planned = slices.Delete(p.planned, n, n+1)
+			close(i.happened)
+			return i
+		}
 	}
-	p.planned = nil
-	close(i.happened)
-	return i
+	return nil
 }
 
 // conn is a client's connection and the server's.
@@ -202,7 +208,7 @@ func (c *conn) requests() {
 		if err != nil {
 			return // the client has closed, or speaks something else
 		}
-		i := c.proxy.meets(name)
+		i := c.proxy.meets(name, raw)
 		if i != nil {
 			c.suffer(i, raw)
 			return

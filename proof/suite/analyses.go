@@ -8,9 +8,9 @@ import (
 )
 
 // Analyses proves that the analysis gate works on a store: random programs compared with an oracle that is written from
-// BE-041, and concurrent histories. newStore is as for [Locks].
+// BE-041. newStore is as for [Locks].
 func Analyses(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	analysesProof.of(t, newStore)
 }
 
-var analysesProof = proof[GateStep]{program: AnalysisProgram, run: RunAnalyses, history: AnalysisHistory}
+var analysesProof = proof[GateStep]{program: AnalysisProgram, run: RunAnalyses}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// gateOracle says what BE-041 demands of one analysis, and what the gate adds to it: a fence, and a sweep. Programs ask
-// it for what must happen, histories for what may. A copy of it is another analysis.
+// gateOracle says what BE-041 demands of one analysis, and what the gate adds to it: a fence, and a sweep. A copy of
+// it is another analysis.
 type gateOracle struct {
 	status   string
 	begun    bool     // whether there was a run

@@ -1,5 +1,6 @@
-// Package suite is what every store must pass before the rules may use it: random programs compared with an oracle,
-// and histories of concurrent callers.
+// Package suite holds the rules against oracles: random programs, what can be obtained, what comes late, damage. It
+// runs in memory and on a store that fails. That rules do the same on every store, and for callers at once, follows
+// from what package docstoretest shows of each: a rule is one conditional write. A deep run asks every store itself.
 //
 // The oracle is written from the requirement (LS-SPEC-001) and shares no code with repo/lock: a mistake would have to
 // be made twice to go unnoticed.

@@ -20,12 +20,12 @@ func AtDepth[T any](normally, deeply T) T {
 	return normally
 }
 
-// EveryStore skips a test that puts rules on Redis or Firestore, unless the environment asks for other servers or for
-// depth: normally the rules are put to the test in memory, on SQLite and on the emulator of DynamoDB.
+// EveryStore skips a test that puts rules on one more store, unless the environment asks for depth: normally they are
+// put to the test in memory, and each store by package docstoretest.
 func EveryStore(t *testing.T) {
 	t.Helper()
-	if !deep && os.Getenv("LEASEHOLD_TEST_SERVERS") != "1" {
-		t.Skip("rules on this store: set LEASEHOLD_TEST_SERVERS=1")
+	if !deep {
+		t.Skip("rules run on every store in a deep run only: set LEASEHOLD_TEST_DEEP=1")
 	}
 }
 

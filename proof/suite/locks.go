@@ -22,7 +22,7 @@ func Locks(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	t.Run("LS-ACC-01 fifty callers, one grant", func(t *testing.T) { OneGrant(t, newStore) })
 }
 
-var locksProof = proof[Step]{program: plainPrograms, run: runLocks, history: LockHistory}
+var locksProof = proof[Step]{program: plainPrograms, run: runLocks}
 
 // OneGrant lets fifty callers ask for one lock at once (LS-ACC-01, LS-CC-001): one gets it, 49 learn who has it.
 func OneGrant(t *testing.T, newStore func(*testing.T, func() time.Time) docstore.Store) {

@@ -38,22 +38,34 @@ func MachineIDs(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 	on("pages that are deleted", 1, deletedPages)
 	on("a set-up that was cut short", 1, cutShort)
 
-	const second = 1000
-	of := func(name string, bitTs, bitSeq int) machineid.ServiceConfig {
-		c := machineid.DefaultService()
-		c.ServiceID, c.BitTs, c.BitSeq, c.BitID, c.LeaseDuration = name, bitTs, bitSeq, 63-bitTs-bitSeq, second
-		return c
-	}
 	type services = []machineid.ServiceConfig
-	one, large := of("default", 50, 8), of("large", 50, 9) // 16 and 8 machine IDs
+	one, large := idService("default", 50, 8), idService("large", 50, 9) // 16 and 8 machine IDs
 	on("programs", 5, func(s *idSpace, seed uint64) { s.program(seed, services{one, large}) })
 	on("programs while widths change", 3, func(s *idSpace, seed uint64) {
-		s.program(seed, services{one, large}, services{of("default", 50, 6), large})
+		s.program(seed, services{one, large}, services{idService("default", 50, 6), large})
 	})
 	on("programs of every size", 2, func(s *idSpace, seed uint64) { // of 512 units in four pages
-		s.program(seed, services{of("1", 45, 8), of("4", 45, 10), of("32", 45, 13), of("128", 45, 15)})
+		s.program(seed, services{idService("1", 45, 8), idService("4", 45, 10), idService("32", 45, 13),
+			idService("128", 45, 15)})
 	})
 	t.Run("what comes late has no effect", func(t *testing.T) { lateRequests(t, newStore, LateMachineIDs) })
+}
+
+// idService is a service whose leases last a second.
+func idService(name string, bitTs, bitSeq int) machineid.ServiceConfig {
+	c := machineid.DefaultService()
+	c.ServiceID, c.BitTs, c.BitSeq, c.BitID, c.LeaseDuration = name, bitTs, bitSeq, 63-bitTs-bitSeq, 1000
+	return c
+}
+
+// machineIDsOnce carries out one program on a store.
+func machineIDsOnce(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
+	clock := NewClock()
+	s := newIDSpace(t, newStore(t, clock.Now), clock)
+	s.program(0, []machineid.ServiceConfig{idService("default", 50, 8), idService("large", 50, 9)})
+	if err := s.table.Err(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // idSpace is a store with spaces of machine IDs, and the oracle of one.

@@ -28,7 +28,7 @@ func Modes(t *testing.T, newStore func(t *testing.T, now func() time.Time) docst
 	t.Run("a set beside a line that is never empty", func(t *testing.T) { setBesideALine(t, newStore) })
 }
 
-var modesProof = proof[Step]{program: modesPrograms, run: runLocks, history: ModesHistory}
+var modesProof = proof[Step]{program: modesPrograms, run: runLocks}
 
 // inOrder lets callers wait in line, of which some die and one gives up: the others get the lock in the order in which
 // they came, each in the write by which the one before it ended, or once that is over.

@@ -1,11 +1,9 @@
 package suite
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -81,57 +79,4 @@ func TestModesOracle(t *testing.T) {
 			t.Errorf("no program reached %q", want)
 		}
 	}
-}
-
-// TestHistoriesOnASlowStore: the models explain grants that come too late.
-func TestHistoriesOnASlowStore(t *testing.T) {
-	waits := 0
-	for seed := range uint64(20) {
-		slow := func(history func(docstore.Store, *Clock) error) {
-			clock := NewClock()
-			store := &slowStore{through: through{docstore.NewMemory(&docstore.MemoryOptions{Now: clock.Now})}, clock: clock,
-				random: rand.New(rand.NewPCG(seed, 0)), granted: map[docstore.Key]bool{}}
-			if err := history(store, clock); err != nil {
-				t.Error(err)
-			}
-			waits += store.waits
-		}
-		slow(func(s docstore.Store, c *Clock) error { return AnalysisHistory(t.Context(), s, c, "a", seed) })
-		for _, f := range append(modesFamilies, plainFamily) {
-			if f.modes[0] == modeRate || len(f.fair) == 0 && f.modes[0] == modeExclusive {
-				slow(func(s docstore.Store, c *Clock) error {
-					return familyHistory(t.Context(), s, c, "t", seed, f)
-				})
-			}
-		}
-	}
-	if waits < 150 {
-		t.Errorf("the store was slow %d times", waits)
-	}
-}
-
-// slowStore lets more time pass than a grant of a rate or a lease of a second has, before it responds to some grants:
-// not to the first of a document, with which a history begins.
-type slowStore struct {
-	through
-	clock   *Clock
-	mu      sync.Mutex
-	random  *rand.Rand
-	granted map[docstore.Key]bool
-	waits   int
-}
-
-func (s *slowStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	r, err := s.Store.Write(ctx, writes...)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if writes[0].Add != nil && r.Applied {
-		if key := writes[0].Key; s.granted[key] && s.random.IntN(3) == 0 {
-			s.waits++
-			s.clock.Advance(5 * tick)
-		} else {
-			s.granted[key] = true
-		}
-	}
-	return r, err
 }

@@ -901,15 +901,12 @@ func (l modesLock) opened(c modesCommand, at moment) modesLock {
 type modesSeen struct {
 	shown
 
-	known    bool // false if the outcome is unknown
 	code     string
 	replayed bool
 	permit   int64
 	mode     string
 	position int64
 	retry    moment
-	at       moment // when the store decided, in histories
-	wrote    modesWrote
 }
 
 // shown is what a response says of a lease, or the lock to those who look at it.
@@ -1000,15 +997,6 @@ func (x modesResult) done(before modesLock, c modesCommand, at moment) shown {
 // leases are those of a lock without a rate, oldest first.
 func (l modesLock) leases() []modesLease { return append(slices.Clone(l.past), l.holders...) }
 
-// modesWrote is whether a write of the command was applied, as the store of a history knows.
-type modesWrote int
-
-const (
-	wroteUnknown modesWrote = iota
-	wroteOnce
-	wroteNothing
-)
-
 // explains reports whether the answer is what was seen.
 func (a modesAnswer) explains(c modesCommand, o modesSeen) bool {
 	if !slices.Contains(strings.Fields(a.codes), o.code) || a.replayed != either && o.replayed != (a.replayed == 1) {
@@ -1026,4 +1014,13 @@ func (a modesAnswer) explains(c modesCommand, o modesSeen) bool {
 			o.owner == a.lease.by.owner && o.mode == a.lease.by.mode && o.permit == a.lease.permit &&
 			o.acquired == a.lease.acquired && o.expires == a.lease.expires
 	}
+}
+
+// spentAfter is how long a store may take to respond to a grant of a rate, in milliseconds.
+const spentAfter = 1000
+
+// late reports whether a grant may have been over before its response arrived, or spent if it is one of a rate.
+func (a modesAnswer) late(o modesSeen, at, took moment) bool {
+	return o.code == "LEASE_EXPIRED" && a.codes == "OK" && a.lease != nil &&
+		(a.lease.expires-at <= took || a.lease.by.mode == modeRate && took > spentAfter)
 }

@@ -10,18 +10,14 @@ import (
 )
 
 // placementOracle says what becomes of commands on a cluster, from the requirement. It shares no code with the rules,
-// but for the table of an epoch, which has tests of its own: who its members are, it says itself. Programs ask for what
-// must happen; histories, which do not know the epochs, for what may.
+// but for the table of an epoch, which has tests of its own: who its members are, it says itself.
 type placementOracle struct {
 	members     map[string]*seatOracle
 	activations map[string]*activationOracle
 	now         time.Time // of the command that is carried out
 
-	born int64 // the number that a join gives; anew if it is to be learned
-
-	top    *placement.Topology // nil in histories
-	to     string              // in histories: the member on which the command's identity is placed, empty for none
-	events []eventOracle       // one for each change; none in histories
+	top    *placement.Topology
+	events []eventOracle // one for each change
 
 	walked   int64 // the epoch at which a sweep looked through the cluster, and when
 	walkedAt time.Time
@@ -95,7 +91,7 @@ const anew = -1
 
 func newPlacementOracle() *placementOracle {
 	return &placementOracle{
-		top: placement.NewTopology(oraclePartitions), born: anew, members: map[string]*seatOracle{},
+		top: placement.NewTopology(oraclePartitions), members: map[string]*seatOracle{},
 		activations: map[string]*activationOracle{},
 	}
 }
@@ -114,26 +110,15 @@ func (o *placementOracle) activation(id string) *activationOracle {
 	return o.activations[id]
 }
 
-// epoch is the current one, unknown in histories.
-func (o *placementOracle) epoch() int64 {
-	if o.top == nil {
-		return anew
-	}
-	return o.top.Epoch
-}
-
 // become gives members another status, or the same anew, and begins the next epoch with all that live. An heir takes
 // the place of another.
 func (o *placementOracle) become(status placement.Status, heir map[string]string, changed ...*seatOracle) {
 	for _, s := range changed {
-		s.Status, s.Since, s.At = status, o.epoch()+1, o.now
+		s.Status, s.Since, s.At = status, o.top.Epoch+1, o.now
 		if !s.live() {
 			s.ends = time.Time{}
 		}
 		o.event(s.Incarnation, "", string(status))
-	}
-	if o.top == nil {
-		return
 	}
 	var all []placement.Member
 	for _, s := range o.members {
@@ -163,9 +148,7 @@ func (o *placementOracle) retire(now time.Time) bool {
 }
 
 func (o *placementOracle) event(who placement.Incarnation, id, to string) {
-	if o.top != nil {
-		o.events = append(o.events, eventOracle{o.now, fmt.Sprintf("%s/%d %s %s", who.Member, who.Number, id, to)})
-	}
+	o.events = append(o.events, eventOracle{o.now, fmt.Sprintf("%s/%d %s %s", who.Member, who.Number, id, to)})
 }
 
 // answer says what becomes of a command that is carried out now.
@@ -182,14 +165,14 @@ func (o *placementOracle) answerMember(c placementCommand) placementAnswer {
 	stale := func(name string) placementAnswer {
 		s := o.seat(name)
 		if s.Number == 0 {
-			return placementAnswer{Code: "MEMBER_UNKNOWN", Number: c.numberOf(name), Epoch: o.epoch()}
+			return placementAnswer{Code: "MEMBER_UNKNOWN", Number: c.numberOf(name), Epoch: o.top.Epoch}
 		}
-		return placementAnswer{Code: "STALE_INCARNATION", Number: s.Number, Status: string(s.Status), Epoch: o.epoch()}
+		return placementAnswer{Code: "STALE_INCARNATION", Number: s.Number, Status: string(s.Status), Epoch: o.top.Epoch}
 	}
 	lives := s.live() && s.Number == c.number
 	is := func(code string, replayed bool) placementAnswer {
 		return placementAnswer{Code: code, Replayed: replayed, Number: s.Number, Status: string(s.Status),
-			Epoch: o.epoch()}
+			Epoch: o.top.Epoch}
 	}
 	switch c.do {
 	case "join":
@@ -213,10 +196,10 @@ func (o *placementOracle) answerMember(c placementCommand) placementAnswer {
 			o.event(s.Incarnation, "", "DEAD")
 		}
 		if old.Status == placement.MemberActive { // the same epoch
-			old.Status, old.Since, old.At = placement.MemberDraining, o.epoch()+1, o.now
+			old.Status, old.Since, old.At = placement.MemberDraining, o.top.Epoch+1, o.now
 			o.event(old.Incarnation, "", "DRAINING")
 		}
-		s.Number, s.Offer, s.seq, s.ends = o.born, c.offer(), 0, o.now.Add(c.ttl)
+		s.Number, s.Offer, s.seq, s.ends = anew, c.offer(), 0, o.now.Add(c.ttl)
 		s.joins.add(c.request, params)
 		o.become(placement.MemberActive, heir, s)
 	case "beat":
@@ -340,9 +323,6 @@ func (o *placementOracle) find(member string) *seatOracle {
 
 // place is the member on which an identity is placed. That all agree on it is asked each time.
 func (o *placementOracle) place(id string) *seatOracle {
-	if o.top == nil {
-		return o.find(o.to)
-	}
 	if m := o.top.Place(roomOf(id), placement.Need{}); o.ready() && m != nil {
 		return o.members[m.Member]
 	}
@@ -375,7 +355,7 @@ func (o *placementOracle) settle(id string) {
 // answerActivation is for the commands on activations.
 func (o *placementOracle) answerActivation(c placementCommand) placementAnswer {
 	a, now := o.activation(c.id), o.now
-	if o.top != nil && slices.Contains([]string{"lookup", "claim", "transfer"}, c.do) {
+	if slices.Contains([]string{"lookup", "claim", "transfer"}, c.do) {
 		o.settle(c.id)
 	}
 	alive, placed := o.alive(a), o.place(c.id)

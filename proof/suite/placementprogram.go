@@ -317,15 +317,7 @@ func (r *placementRun) note(what string, n int64) {
 
 // sendPlacement carries out one command.
 func sendPlacement(ctx context.Context, s *placement.Service, cluster placement.Cluster,
-	c placementCommand) (placementAnswer, error) {
-	a, _, err := sendPlacementAt(ctx, s, cluster, c)
-	return a, err
-}
-
-// sendPlacementAt also returns when the store decided.
-func sendPlacementAt(
-	ctx context.Context, s *placement.Service, cluster placement.Cluster, c placementCommand,
-) (answer placementAnswer, at time.Time, err error) {
+	c placementCommand) (answer placementAnswer, err error) {
 	var (
 		m    placement.MemberOutcome
 		o    placement.Outcome
@@ -370,7 +362,7 @@ func sendPlacementAt(
 	if m.Code != "" {
 		return placementAnswer{
 			Code: string(m.Code), Replayed: m.Replayed, Number: m.Incarnation.Number, Status: string(m.Status), Epoch: m.Epoch,
-		}, m.At, err
+		}, err
 	}
 	a := o.Activation
 	answer = placementAnswer{Code: string(o.Code)}
@@ -384,7 +376,7 @@ func sendPlacementAt(
 			Version: a.StateVersion, Data: string(a.State), Reason: a.Reason,
 		}
 	}
-	return answer, o.At, err
+	return answer, err
 }
 
 // compare looks at the cluster from outside: every reader sees the same epoch (I5), its table is even (I6), and each

@@ -9,9 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
-// Placements proves that identities can be placed on a store: programs of members and activations agree with an oracle,
-// and what concurrent callers see of one identity can be explained one command at a time (I1 to I9). newStore returns
-// an empty store with the given clock, and closes it with the test.
+// Placements proves that identities can be placed on a store: programs of members and activations agree with an oracle
+// (I1 to I9). newStore returns an empty store with the given clock, and closes it with the test.
 func Placements(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	placementsProof.of(t, newStore)
 	t.Run("what the dead had can be had", func(t *testing.T) { freePlacements(t, newStore) })
@@ -21,7 +20,7 @@ func Placements(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 	t.Run("round trips", func(t *testing.T) { placementRequests(t, newStore) })
 }
 
-var placementsProof = proof[PlacementStep]{program: PlacementProgram, run: RunPlacement, history: PlacementHistory}
+var placementsProof = proof[PlacementStep]{program: PlacementProgram, run: RunPlacement}
 
 // placementRequests counts calls of the store: a placement by a known epoch costs none, a lookup one, a claim one read
 // and one write of one step, what an owner does one write.

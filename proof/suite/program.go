@@ -78,12 +78,9 @@ var modesFamilies = []modesFamily{
 	},
 }
 
-// plainFamily is for locks that only ever have one holder and no line; [plainPolicies] adds what such a lock can have.
-var (
-	plainFamily   = modesFamily{modes: []string{modeExclusive}, ttl: 2}
-	plainPolicies = modesFamily{modes: []string{modeExclusive}, replace: []bool{false, false, true},
-		delay: []int64{0, 0, 0, 1}, ttl: 2, big: 1}
-)
+// plainPolicies is for locks that only ever have one holder and no line.
+var plainPolicies = modesFamily{modes: []string{modeExclusive}, replace: []bool{false, false, true},
+	delay: []int64{0, 0, 0, 1}, ttl: 2, big: 1}
 
 // The programs are sequences of steps on few keys with few owners, so that they get in each other's way, with times
 // that fall on, just before and just after the end of leases. Any command is delivered again at any later moment; many
@@ -453,7 +450,7 @@ func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
 // modesSaw is what a caller sees of an outcome.
 func modesSaw(o lock.Outcome) modesSeen {
 	s := modesSeen{
-		shown: shownOf(o.Lease.Status), known: true, code: string(o.Code), replayed: o.Replayed, permit: o.Lease.Permit,
+		shown: shownOf(o.Lease.Status), code: string(o.Code), replayed: o.Replayed, permit: o.Lease.Permit,
 		mode: modeName(o.Lease.Mode), position: o.Position, retry: moment(o.RetryAfter.Milliseconds()),
 	}
 	s.token = o.Lease.Token
@@ -674,4 +671,27 @@ func (d *disturbed) Write(ctx context.Context, writes ...docstore.Write) (docsto
 	}
 	d.writes++
 	return d.lossyStore.Write(ctx, writes...)
+}
+
+// modesSend sends a command once.
+func modesSend(ctx context.Context, store docstore.Store, clock *Clock, id lock.ID, c modesCommand) (lock.Outcome,
+	error) {
+	switch c.do {
+	case "acquire":
+		a := modesAcquire(id, c)
+		if err := a.Validate(); err != nil {
+			return lock.Outcome{}, err
+		}
+		return rule.Run(ctx, store, clock.Now, a)
+	case "give up":
+		return rule.Run(ctx, store, clock.Now, lock.GiveUp{Acquire: modesAcquire(id, c)})
+	case "renew":
+		return rule.Run(ctx, store, clock.Now, lock.Renew{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request,
+			TTLSeconds: c.ttl})
+	case "release":
+		return rule.Run(ctx, store, clock.Now, lock.Release{ID: id, Owner: c.owner, Token: c.token, RequestID: c.request})
+	default:
+		return rule.Run(ctx, store, clock.Now, lock.ForceRelease{ID: id, By: c.owner, Reason: c.reason,
+			RequestID: c.request})
+	}
 }

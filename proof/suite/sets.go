@@ -3,12 +3,9 @@ package suite
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +21,7 @@ func LockSets(t *testing.T, newStore func(t *testing.T, now func() time.Time) do
 	setsProof.of(t, newStore)
 }
 
-var setsProof = proof[SetStep]{program: SetProgram, run: RunSets, history: SetHistory}
+var setsProof = proof[SetStep]{program: SetProgram, run: RunSets}
 
 // SetStep is one step of a program: a command on several locks, or a [Step] on one of them.
 type SetStep struct {
@@ -356,152 +353,6 @@ func sendSet(ctx context.Context, locks *lock.Locks, tenant string, c setCommand
 		got.leases = append(got.leases, one)
 	}
 	return got, o, err
-}
-
-// SetHistory lets concurrent callers take overlapping sets of locks, on a store that loses requests and responses and
-// delivers twice. No two callers hold a lock at once, its tokens rise, and every caller is served: none of them waits
-// with a lock that another needs.
-func SetHistory(ctx context.Context, store docstore.Store, clock *Clock, tenant string, seed uint64) error {
-	const (
-		callers = 4
-		rounds  = 5
-		tries   = 3000
-	)
-	held := &heldKeys{by: map[string]string{}, tokens: map[string]int64{}}
-	flaky := &flakyStore{through: through{store}, random: rand.New(rand.NewPCG(seed, 2))}
-	failed := make([]error, callers)
-	var all sync.WaitGroup
-	for n := range callers {
-		all.Go(func() {
-			random := rand.New(rand.NewPCG(seed, uint64(10+n)))
-			locks := lock.New(flaky, &lock.Options{Now: clock.Now})
-			who := fmt.Sprint("caller ", n)
-			for round := range rounds {
-				keys := slices.Clone(setKeys)
-				random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-				keys = keys[:1+random.IntN(len(keys))]
-				if err := oneSet(ctx, locks, tenant, who, fmt.Sprint("round ", round), keys, held, tries); err != nil {
-					failed[n] = fmt.Errorf("%s, round %d, %q: %w", who, round, keys, err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(failed...)
-}
-
-// oneSet acquires, renews and releases locks.
-func oneSet(ctx context.Context, locks *lock.Locks, tenant, who, round string, keys []string, held *heldKeys,
-	tries int) error {
-	send := func(do func() (lock.SetOutcome, error)) (lock.SetOutcome, error) {
-		for try := 0; ; try++ {
-			o, err := do()
-			if err != nil && try < tries {
-				continue
-			}
-			if err != nil || o.Code != lock.Held {
-				return o, err
-			}
-			if try >= tries {
-				return o, fmt.Errorf("still held by %s after %d tries", o.Refusal.Lease.Owner, tries)
-			}
-			time.Sleep(time.Duration(1+try%7) * 100 * time.Microsecond)
-		}
-	}
-	got, err := send(func() (lock.SetOutcome, error) {
-		return locks.AcquireSet(ctx, lock.AcquireSet{Tenant: tenant, Keys: keys, Owner: who, RequestID: round,
-			TTLSeconds: 3600})
-	})
-	if err != nil || got.Code != lock.OK || len(got.Leases) != len(keys) {
-		return fmt.Errorf("acquire: %+v, %w", got, err)
-	}
-	var leases []lock.SetLease
-	for _, l := range got.Leases {
-		leases = append(leases, lock.SetLease{Key: l.Key, Token: l.Token})
-		if err := held.enter(l.Key, who, l.Token); err != nil {
-			return err
-		}
-	}
-	renewed, err := send(func() (lock.SetOutcome, error) {
-		return locks.RenewSet(ctx, lock.RenewSet{Tenant: tenant, Leases: leases, Owner: who, RequestID: round,
-			TTLSeconds: 1800})
-	})
-	if err != nil || renewed.Code != lock.OK {
-		return fmt.Errorf("renew: %+v, %w", renewed, err)
-	}
-	for _, k := range keys {
-		held.leave(k)
-	}
-	released, err := send(func() (lock.SetOutcome, error) {
-		return locks.ReleaseSet(ctx, lock.ReleaseSet{Tenant: tenant, Leases: leases, Owner: who, RequestID: round})
-	})
-	if err != nil || released.Code != lock.OK || len(released.Leases) != len(keys) {
-		if err == nil && released.Code == lock.LeaseLost && held.forgotten(leases) {
-			return nil
-		}
-		return fmt.Errorf("release: %+v, %w", released, err)
-	}
-	return nil
-}
-
-// heldKeys are the locks as their holders know them.
-type heldKeys struct {
-	mu     sync.Mutex
-	by     map[string]string
-	tokens map[string]int64
-}
-
-func (h *heldKeys) enter(key, who string, token int64) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if other := h.by[key]; other != "" {
-		return fmt.Errorf("it has %q while %s holds it", key, other)
-	}
-	if token <= h.tokens[key] {
-		return fmt.Errorf("it has %q with the token %d after %d", key, token, h.tokens[key])
-	}
-	h.by[key], h.tokens[key] = who, token
-	return nil
-}
-
-// forgotten reports whether a lock may have forgotten that one of the leases was released: so many were granted since.
-// That happens to a caller whose response was lost, and which was slow to send the release again.
-func (h *heldKeys) forgotten(leases []lock.SetLease) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.ContainsFunc(leases, func(l lock.SetLease) bool { return h.tokens[l.Key] >= l.Token+knownReleases })
-}
-
-func (h *heldKeys) leave(key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.by, key)
-}
-
-// flakyStore loses requests and responses, and delivers some twice.
-type flakyStore struct {
-	through
-	mu     sync.Mutex
-	random *rand.Rand
-}
-
-func (s *flakyStore) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
-	s.mu.Lock()
-	fate := s.random.IntN(10)
-	s.mu.Unlock()
-	switch fate {
-	case 0:
-		return docstore.Result{}, errInjected
-	case 1:
-		_, err := s.Store.Write(ctx, writes...)
-		return docstore.Result{}, errors.Join(errInjected, err)
-	case 2:
-		if _, err := s.Store.Write(ctx, writes...); err != nil {
-			return docstore.Result{}, err
-		}
-	}
-	return s.Store.Write(ctx, writes...)
 }
 
 // ambiguousSets is [Ambiguous] for commands on several locks: one that was lost on its way has its effect once, on all

@@ -100,6 +100,7 @@ var checks = []check{
 	{"OneWinner", checkOneWinner},
 	{"NoLostIncrement", checkNoLostIncrement},
 	{"Transfers", checkTransfers},
+	{"History", checkHistory},
 	{"GetSeveral", checkGetSeveral},
 	{"Keys", checkKeys},
 	{"ListOrder", checkListOrder},
