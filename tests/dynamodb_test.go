@@ -157,6 +157,7 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 // TestPlacementUnitsAtScale: what changes of the members cost on DynamoDB with a thousand of them and 16 384
 // partitions: each join, the largest step of all, and a replacement of every member, one after the other.
 func TestPlacementUnitsAtScale(t *testing.T) {
+	suite.Deep(t)
 	t.Parallel()
 	const members = 1000
 	server := dynamodbtest.New(nil)
@@ -210,6 +211,7 @@ func TestPlacementUnitsAtScale(t *testing.T) {
 // waiting for each other, and what a change and a process that knows nothing cost in a cluster with as many members as
 // there may be and 65 536 partitions.
 func TestPlacementUnitsOfMostMembers(t *testing.T) {
+	suite.Deep(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := dynamodbtest.New(nil)

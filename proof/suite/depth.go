@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// deep asks for the sizes of the gate: more seeds, more processes. The environment sets it; see CONTRIBUTING.md.
+// deep asks for the sizes of the night: more seeds, more processes. The environment sets it; see CONTRIBUTING.md.
 var deep = os.Getenv("LEASEHOLD_TEST_DEEP") == "1"
 
 // AtDepth is the size of a check: the first normally, the second in a deep run.
@@ -26,6 +26,14 @@ func EveryStore(t *testing.T) {
 	t.Helper()
 	if !deep {
 		t.Skip("rules run on every store in a deep run only: set LEASEHOLD_TEST_DEEP=1")
+	}
+}
+
+// Deep skips a test that counts at a large size what others count at a small one, unless the environment asks for depth.
+func Deep(t *testing.T) {
+	t.Helper()
+	if !deep {
+		t.Skip("it runs in a deep run only: set LEASEHOLD_TEST_DEEP=1")
 	}
 }
 
