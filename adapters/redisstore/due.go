@@ -12,7 +12,7 @@ var _ docstore.DueLister = (*Store)(nil)
 
 // Due implements [docstore.DueLister]. A page is two round trips, one without documents is one. The index is made when
 // a kind and field are first asked for: that reads all documents of the kind in the tenant's shard once, while writes
-// go on. It is filled anew, with a first page, after writes of a version that keeps no index.
+// go on. It is filled anew, with a first page, if writes passed it while it was filled, see [Store.fill].
 //
 // What another program stores in the field is found once Leasehold has written to the document, and not before.
 func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, error) {
@@ -155,8 +155,7 @@ func beginning(field, text string) string {
 func entry(field, text, id string) string { return beginning(field, text) + "\x01" + id }
 
 // fill puts all documents of a kind that are in the shard of a tenant into an index. Each write keeps the index from
-// before the first of them is read, but for those of a version that knows nothing of it: if one comes meanwhile, the
-// next first page fills it again.
+// before the first of them is read, unless a failover forgets that it should: then the next first page fills it again.
 func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
 	of := s.keys.of(q.Tenant)
 	const doing = "make an index of"

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes members of an index whose documents do not have that text any more: a program of others changed them, or a version that
--- keeps no index. Each is looked at again: a write may have come in between.
+-- Removes members of an index whose documents do not have that text any more: a program of others changed them, or writes passed the
+-- index, see kept.lua. Each is looked at again: a write may have come in between.
 --
 -- KEYS  see begin.lua; then the set of indexes; then the documents
 -- ARGV  see begin.lua; then the field; then for each document: its ID, the member
