@@ -61,7 +61,7 @@ func TestDemoScenesOnThePage(t *testing.T) {
 		t.Cleanup(func() { _ = r.Body.Close() })
 		return r
 	}
-	r := check()
+	r := check() //nolint:bodyclose // the end of the test closes it
 	lines := bufio.NewReader(r.Body)
 	begun, err := lines.ReadString('\n')
 	var step struct{ Scene, Who, Did string }
@@ -69,7 +69,7 @@ func TestDemoScenesOnThePage(t *testing.T) {
 		step.Scene != "1. Two workers want one lock" || step.Who == "" || step.Did == "" {
 		t.Errorf("the first line is %q, %v, %v", begun, err, bad)
 	}
-	if second := check(); second.StatusCode != http.StatusServiceUnavailable {
+	if second := check(); second.StatusCode != http.StatusServiceUnavailable { //nolint:bodyclose // see above
 		t.Errorf("a second one beside it: %s", second.Status)
 	}
 	rest, err := io.ReadAll(lines)
@@ -77,7 +77,7 @@ func TestDemoScenesOnThePage(t *testing.T) {
 		t.Errorf("%v\n%s", err, rest)
 	}
 
-	r = check()
+	r = check() //nolint:bodyclose // see above
 	if line, err := bufio.NewReader(r.Body).ReadString('\n'); err != nil {
 		t.Errorf("%q, %v", line, err)
 	}

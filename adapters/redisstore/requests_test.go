@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,7 +71,8 @@ func TestRequests(t *testing.T) {
 		expect("a refused write", one, write(false, refused))
 		expect("the first of several writes", unknown, write(true, several...))
 		expect("a hundred writes", one, write(true, several...))
-		mixed := append(several[:len(several)-1:len(several)-1], docstore.Write{Key: keys[99], If: docstore.Absent{}})
+		mixed := slices.Clone(several)
+		mixed[len(mixed)-1] = docstore.Write{Key: keys[99], If: docstore.Absent{}}
 		expect("the first of several writes of two shapes", unknown, write(false, mixed...))
 		expect("a hundred refused writes", one, write(false, mixed...))
 		expect("the first read", unknown, get(keys[0]))

@@ -31,7 +31,7 @@ const (
 )
 
 // shapes are the writes that have become scripts. Rules write in few shapes, again and again: the same condition on the
-// same fields, and the same fields set, with other values. A script for each knows what to read, and interprets nothing.
+// same fields, and the same fields set, with other values. The script of each knows what to read, and interprets nothing.
 type shapes struct {
 	mu     sync.RWMutex
 	all    map[string]*script // by what [shapes.compile] makes of writes
@@ -371,7 +371,8 @@ end
 if %[2]s == nil then
   %[2]s = %[5]s
 end
-if type(%[2]s) ~= 'number' or %[2]s %% 1 ~= 0 or %[4]s > 0 and %[2]s > MAX - %[4]s or %[4]s < 0 and %[2]s < -MAX - %[4]s then
+if type(%[2]s) ~= 'number' or %[2]s %% 1 ~= 0 or
+  %[4]s > 0 and %[2]s > MAX - %[4]s or %[4]s < 0 and %[2]s < -MAX - %[4]s then
   damaged = true
 else
   %[2]s = %[2]s + %[4]s
@@ -522,10 +523,11 @@ const endSteps = 64
 func single(w docstore.Write) (text string, origins []origin) {
 	s := shaper{lua: true}
 	c := s.write(w)
-	args, functions, index := "id", "", textText+indexText
+	var told strings.Builder
 	for i := range s.told {
-		args += ", v" + strconv.Itoa(i+1)
+		told.WriteString(", v" + strconv.Itoa(i+1))
 	}
+	args, functions, index := "id"+told.String(), "", textText+indexText
 	if s.text {
 		functions, index = textText, indexText
 	}

@@ -39,7 +39,6 @@ type config string
 // write writes both files, one after the other.
 func (c config) write(version string) error {
 	for _, file := range []string{"routes", "keys"} {
-		//nolint:gosec // a folder of this program
 		if err := os.WriteFile(filepath.Join(string(c), file), []byte(version), 0o600); err != nil {
 			return err
 		}
@@ -50,12 +49,12 @@ func (c config) write(version string) error {
 
 // read reads both files, one after the other.
 func (c config) read() (routes, keys string, err error) {
-	first, err := os.ReadFile(filepath.Join(string(c), "routes")) //nolint:gosec // a folder of this program
+	first, err := os.ReadFile(filepath.Join(string(c), "routes"))
 	if err != nil {
 		return "", "", err
 	}
 	time.Sleep(50 * time.Millisecond)
-	second, err := os.ReadFile(filepath.Join(string(c), "keys")) //nolint:gosec // a folder of this program
+	second, err := os.ReadFile(filepath.Join(string(c), "keys"))
 	return string(first), string(second), err
 }
 

@@ -75,8 +75,8 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 // folder is where a package is, from the root.
 func (p *packages) folder(pkg goPackage) string {
 	dir := pkg.Dir
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = target
 	}
 	rel, err := filepath.Rel(p.root, dir)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *runner) draw(ctx context.Context, from []*fault, n int, seed uint64) (d
 func readAccepted(src *sources, list string) (map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(src.root, filepath.FromSlash(list)))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return map[string]string{}, nil
 	} else if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func TestDraw(t *testing.T) {
 		"h/h_test.go":    "package h\n\nimport (\n\t\"testing\"\n\n\t\"example.com/m/g\"\n)\n\nfunc TestLess(t *testing.T) {\n\tif g.Less(1, 1) {\n\t\tt.Error(1)\n\t}\n}\n",
 		"equivalent.txt": "# none\n",
 	})
-	names := func(results map[string]result) []string { return sorted(results) }
+	names := sorted[result]
 	drawn, code, said := runIn(t, root, "-random", "3", "-seed", "7", "-package", "./g", "-budget", "10m")
 	again, _, _ := runIn(t, root, "-random", "3", "-seed", "7", "-package", "./g")
 	if len(drawn) != 3 || code != 1 || !slices.Equal(names(drawn), names(again)) {

@@ -265,14 +265,13 @@ func (r result) String() string {
 	if r.Within != "" {
 		line += "  in " + r.Within
 	}
-	for _, more := range []string{r.Where, r.Diff, r.Command} {
-		if more != "" {
-			line += "\n  " + strings.ReplaceAll(strings.TrimSpace(more), "\n", "\n  ")
+	var more strings.Builder
+	for _, text := range []string{r.Where, r.Diff, r.Command, r.Why} {
+		if text != "" {
+			more.WriteString("\n  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  "))
 		}
 	}
-	if r.Why != "" {
-		line += "\n  " + strings.ReplaceAll(strings.TrimSpace(r.Why), "\n", "\n  ")
-	}
+	line += more.String()
 	return line
 }
 

@@ -145,8 +145,8 @@ func (r *runner) runWider(ctx context.Context, faults []*fault) error {
 // compiling writes the overlay of the faults that compile, and reports the others: one of them must not keep the rest
 // from being tried.
 func (r *runner) compiling(ctx context.Context, faults []*fault, report func(result)) (replace string, rest []*fault,
-	err error) {
-
+	err error,
+) {
 	for rest = faults; ; {
 		o, err := newOverlay(r.src, rest)
 		if err != nil {

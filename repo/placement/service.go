@@ -184,7 +184,8 @@ func (s *Service) Topology(ctx context.Context, c Cluster) (*Topology, error) {
 }
 
 // Epoch is one epoch of a cluster, the current or an earlier one, by its number, 1 or more. It is nil if there was
-// none, or if it is kept no longer: the epochs before the current one are, for a day. Two requests to the store at most.
+// none, or if it is kept no longer: the epochs before the current one are, for a day. Two requests to the store
+// at most.
 func (s *Service) Epoch(ctx context.Context, c Cluster, number int64) (*Topology, error) {
 	if err := first(c.Validate(), field.Range("epoch", number, 1, docstore.MaxInt)); err != nil {
 		return nil, err

@@ -268,6 +268,7 @@ func (c *historian) change(number, of int) change {
 			ch.when = absent
 		case notWritten:
 			ch.when = always
+		default: // says nothing of the mark
 		}
 		if ch.do != doPut {
 			ch.when = present
