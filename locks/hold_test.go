@@ -321,22 +321,22 @@ func TestLeft(t *testing.T) {
 		left("after 4 s", 26*time.Second, 21*time.Second)
 		time.Sleep(7 * time.Second) // it was renewed after 10 s
 		left("a second after the renewal", 29*time.Second, 24*time.Second)
-		w.fault = func(context.Context, call) fault { return fault{err: errNetwork} }
+		w.meets(func(context.Context, call) fault { return fault{err: errNetwork} })
 		time.Sleep(25 * time.Second)
 		left("when its context has ended", 4*time.Second, 0)
 		wantErr(w.t, "the cause", locks.Check(l.Context()), locks.ErrLost)
 		time.Sleep(4 * time.Second)
 		left("when the lease has ended", 0, 0)
-		w.fault = nil
+		w.meets(nil)
 		wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost)
 
 		if l, err = c.Lock(w.t.Context(), "deploy", nil); err != nil {
 			w.t.Fatal(err)
 		}
-		w.fault = func(context.Context, call) fault { return fault{err: contracts.CodeLeaseReleased} }
+		w.meets(func(context.Context, call) fault { return fault{err: contracts.CodeLeaseReleased} })
 		time.Sleep(11 * time.Second)
 		left("when the provider has said that it is over", 0, 0)
-		w.fault = nil
+		w.meets(nil)
 	})
 }
 

@@ -182,6 +182,13 @@ func (w *world) holder(key string) string {
 	return l.OwnerID
 }
 
+// meets sets what becomes of calls from now on, also while others are under way.
+func (w *world) meets(f func(context.Context, call) fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = f
+}
+
 func (w *world) arrive(ctx context.Context, c call) fault {
 	w.mu.Lock()
 	c.at = time.Since(w.begin)
