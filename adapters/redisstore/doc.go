@@ -11,10 +11,10 @@
 //	                                           └─ ZADD MSET ────────▶ what is read after
 //
 // Rules write in few shapes: the same condition on the same fields and the same fields set, with other values. Each
-// shape becomes a script of its own (shape.go, write.lua), which interprets nothing; the server learns it with the first
-// write. Several writes have one for the shapes that they are of, however many documents there are (several.lua). A
-// server may keep a script until it ends, so a store tells it 256 at most: what is rarer brings its text along, as an
-// argument of one script that runs it (carry.lua).
+// shape becomes a script of its own (shape.go, write.lua) that interprets nothing; the server learns it with the first
+// write. Several writes have one for the shapes that they are of, however many documents there are (several.lua). What
+// is rarer brings its text along, as an argument of one script that runs it (carry.lua): a server may keep a script
+// until it ends, so a store tells it 256 at most.
 //
 // Requests of many callers go out together (line.go): one that comes while the connections are busy waits for the next
 // to be free, and shares its way with all that came meanwhile. With appendfsync always, they share a sync as well.

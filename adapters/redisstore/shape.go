@@ -31,7 +31,8 @@ const (
 )
 
 // shapes are the writes that have become scripts. Rules write in few shapes, again and again: the same condition on the
-// same fields, and the same fields set, with other values. The script of each knows what to read, and interprets nothing.
+// same fields, and the same fields set, with other values. The script of each knows what to read; it interprets
+// nothing.
 type shapes struct {
 	mu     sync.RWMutex
 	all    map[string]*script // by what [shapes.compile] makes of writes
