@@ -58,7 +58,7 @@ since() {
   if [ -s "$state/green" ] && git cat-file -e "$(cat "$state/green")^{commit}" 2>/dev/null; then
     cat "$state/green"
   else
-    git rev-list -1 --before="$(git log -1 --format=%ct) - 86400" HEAD 2>/dev/null || true
+    git rev-list -1 --before="$(($(git log -1 --format=%ct) - 86400))" HEAD 2>/dev/null || true
   fi
 }
 # changed reports whether one of the paths has changed since then.
