@@ -7,7 +7,8 @@ golangci=v2.15.0
 govulncheck=v1.8.0
 tools=$PWD/.ci/tmp
 mkdir -p "$tools"
-export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+# Without paths of this machine, Go finds what it compiled in another folder.
+export GOFLAGS="${GOFLAGS:-} -buildvcs=false -trimpath"
 modules="tests/bench tests/peers tests/console tests/telemetry examples/fences examples/durable release infra/tests"
 
 # What runs leave behind for those after them: which commit was green, and when each nightly job last was.

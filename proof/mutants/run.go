@@ -77,13 +77,17 @@ func (r *runner) run(ctx context.Context, faults []*fault) error {
 	r.goflags = "GOFLAGS=" + strings.TrimSpace(strings.TrimSpace(had)+" '-overlay="+replace+"'")
 	groups := map[check][]*fault{}
 	var checks []check // in the order of the lists, those of a package together
-	of := map[string]int{}
+	of, count := map[string]int{}, map[string]int{} // of a package: how many checks, how many faults
 	for _, f := range faults {
+		count[f.check.pkg]++
 		if groups[f.check] == nil {
 			checks = append(checks, f.check)
 			of[f.check.pkg]++
 		}
 		groups[f.check] = append(groups[f.check], f)
+	}
+	if !r.until.IsZero() { // a test binary is built for many faults first
+		slices.SortStableFunc(checks, func(a, b check) int { return cmp.Compare(count[b.pkg], count[a.pkg]) })
 	}
 	r.sem = make(chan struct{}, r.parallel)
 	binaries, prepared := map[string]binary{}, map[string]error{}
@@ -160,14 +164,13 @@ func (r *runner) compiling(ctx context.Context, faults []*fault, report func(res
 		if replace, err = o.write(folder); err != nil || len(o.inits) == 0 {
 			return replace, rest, err
 		}
-		args := []string{"build", "-gcflags=-e", "-o", os.DevNull, "-overlay", replace}
-		for _, dir := range sorted(o.inits) {
-			args = append(args, "./"+dir)
-		}
 		r.log("compiling %d packages with their faults", len(o.inits))
-		build := exec.CommandContext(ctx, "go", args...)
-		build.Dir = r.src.root
-		out, failed := build.CombinedOutput()
+		args := []string{"build", "-o", os.DevNull, "-overlay", replace}
+		if _, failed := r.goBuild(ctx, args, o.inits); failed == nil { // what it compiled is that of the tests
+			return replace, rest, nil
+		}
+		args = slices.Insert(args, 1, "-gcflags=-e") // all that does not compile
+		out, failed := r.goBuild(ctx, args, o.inits)
 		if failed == nil {
 			return replace, rest, nil
 		}
@@ -189,6 +192,17 @@ func (r *runner) compiling(ctx context.Context, faults []*fault, report func(res
 			return "", nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), failed, out)
 		}
 	}
+}
+
+// goBuild builds the packages of some folders.
+func (r *runner) goBuild(ctx context.Context, args []string, folders map[string][]string) ([]byte, error) {
+	args = slices.Clone(args)
+	for _, dir := range sorted(folders) {
+		args = append(args, "./"+dir)
+	}
+	build := exec.CommandContext(ctx, "go", args...)
+	build.Dir = r.src.root
+	return build.CombinedOutput()
 }
 
 // outcome is how a run ended.
