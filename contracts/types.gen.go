@@ -104,6 +104,7 @@ const (
 	CodePlacementLimit       Code = "PLACEMENT_LIMIT"
 	CodeRateLimited          Code = "RATE_LIMITED"
 	CodeRequestIDReused      Code = "REQUEST_ID_REUSED"
+	CodeRequestTimeout       Code = "REQUEST_TIMEOUT"
 	CodeRunDiffers           Code = "RUN_DIFFERS"
 	CodeRunInterrupted       Code = "RUN_INTERRUPTED"
 	CodeRunLimit             Code = "RUN_LIMIT"
@@ -211,6 +212,8 @@ func (e Code) Valid() bool {
 	case CodeRateLimited:
 		return true
 	case CodeRequestIDReused:
+		return true
+	case CodeRequestTimeout:
 		return true
 	case CodeRunDiffers:
 		return true
@@ -2660,6 +2663,9 @@ type TooManyPlaced = Problem
 
 // TooManyRuns A request that was rejected or failed (RFC 9457).
 type TooManyRuns = Problem
+
+// TooSlow A request that was rejected or failed (RFC 9457).
+type TooSlow = Problem
 
 // Unauthenticated A request that was rejected or failed (RFC 9457).
 type Unauthenticated = Problem

@@ -28,7 +28,7 @@ const (
 // errNoNews is a page of events that the caller has seen.
 var errNoNews = errors.New("no news")
 
-func (a *api) listEvents(w http.ResponseWriter, r *http.Request, caller Caller) error {
+func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	q, err := query(r, "after", "member", "wait_seconds", "page_size")
 	if err != nil {
 		return err
@@ -45,9 +45,12 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, caller Caller) 
 	if wait > 0 {
 		ask.Recent = placement.LookEvery
 	}
-	var last placement.EventPage
-	send := func() (due time.Duration, err error) {
-		err = sendList(a, w, r, "events", direct.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
+	var (
+		last placement.EventPage
+		send func(http.ResponseWriter)
+	)
+	look := func() (due time.Duration, err error) {
+		send, err = readList(a, r, "events", direct.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
 			defer cancel()
 			p, err := a.placement.Events(ctx, c, ask)
@@ -70,19 +73,23 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, caller Caller) 
 	}
 	var again time.Duration // after which to ask again if nothing was new
 	if wait == 0 {
-		_, err = send()
+		_, err = look()
 	} else {
 		asked, begin := time.Duration(wait)*time.Second, time.Now()
-		err = a.watches.wait(r.Context(), c.Tenant, caller.Subject, a.longest(r.Context(), asked), send)
+		err = a.watches.wait(r.Context(), noteOf(r).party, a.longest(r.Context(), asked), look)
 		if held := time.Since(begin); !heldEnough(held, asked) {
 			again = max(pollEventsAgain-held, pollLeast)
 		}
 	}
-	if errors.Is(err, errNoNews) {
+	switch {
+	case errors.Is(err, errNoNews):
 		writePage(w, "events", nil, nextPlace{unreadableEvents(last.Damaged), last.Next, again.Milliseconds()}, direct.Event)
 		return nil
+	case err != nil:
+		return err
 	}
-	return err
+	send(w) // who reads it slowly waits no longer for events
+	return nil
 }
 
 // nextPlace is what follows the events of a page.
@@ -105,31 +112,29 @@ func unreadableEvents(damaged []docstore.Damaged) (all []contracts.UnreadableEve
 type watches struct {
 	stop <-chan struct{} // when it is closed, no request waits any more; nil: never
 
-	waiters waiters
+	waiters *bound
 }
 
-func newWatches(stop <-chan struct{}) *watches {
-	return &watches{stop: stop, waiters: waiters{what: "events"}}
-}
+func newWatches(stop <-chan struct{}) *watches { return &watches{stop: stop} }
 
-// wait sends a page of events, once there is something new. It is errNoNews if the wait has ended and there was
-// nothing. send reports errNoNews if there is nothing to send, and in how long to look again.
+// wait looks until there is something new. It is errNoNews if the wait has ended and there was nothing. look reports
+// errNoNews if there is nothing to send, and in how long to look again.
 //
 // All who wait have something to read at once. Those for whom there is no room then try again.
-func (s *watches) wait(ctx context.Context, tenant, subject string, most time.Duration,
-	send func() (due time.Duration, err error)) error {
+func (s *watches) wait(ctx context.Context, by party, most time.Duration,
+	look func() (due time.Duration, err error)) error {
 	if most <= 0 {
-		_, err := send()
+		_, err := look()
 		return err
 	}
-	if err := s.waiters.enter(tenant, subject); err != nil {
+	if err := s.waiters.try(by, 1); err != nil {
 		return err
 	}
-	defer s.waiters.leave(tenant, subject)
+	defer s.waiters.leave(by, 1)
 	over := time.NewTimer(most)
 	defer over.Stop()
 	for {
-		due, err := send()
+		due, err := look()
 		switch {
 		case errors.Is(err, contracts.CodeOverloaded):
 			due = placement.LookEvery/2 + rand.N(placement.LookEvery/2)

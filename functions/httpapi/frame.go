@@ -52,7 +52,8 @@ type frame struct {
 	sample   int // see Options.LogSample
 	traces   *telemetry.Traces
 	timeout  time.Duration
-	anyHost  bool // see Options.InsecureAnyHost
+	bodies   *bound // that are read; nil: no bound
+	anyHost  bool   // see Options.InsecureAnyHost
 	origins  []string
 	outcomes *outcomes // nil: none are remembered
 	metrics  *metrics.Metrics
@@ -81,6 +82,9 @@ func newFrame(o *Options) *frame {
 		f.traces, f.leaving = o.Traces, o.Leaving
 		f.anyHost, f.origins, f.home = o.InsecureAnyHost, o.Origins, o.Home
 		f.outcomes, f.metrics = newOutcomes(o.Outcomes, o.Now), o.Metrics
+	}
+	if o != nil && o.Limits.BodyBytes > 0 {
+		f.bodies = newBound(bodies, o.Limits.BodyBytes, maxWaitingBodies, min(maxWait, f.timeout/4))
 	}
 	return f
 }

@@ -4,76 +4,14 @@ import (
 	"cmp"
 	"context"
 	"hash/fnv"
-	"sync"
 	"time"
 
-	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
-// DefaultMaxWaiting is how many responses one process holds at once, for locks and for events each.
+// DefaultMaxWaiting is how many responses one process holds at once, for locks and for events each. Requests that wait
+// take no slot, and are bounded by themselves.
 const DefaultMaxWaiting = 1024
-
-// waiters counts the requests that wait for one kind of thing: their responses are held, they take no slot, and are
-// bounded by themselves. One tenant has a quarter of what there is, and one of its subjects half of that.
-type waiters struct {
-	what string // for which they wait
-	most int    // 0: no bound
-
-	mu  sync.Mutex
-	all int
-	of  map[waiting]int
-}
-
-// waiting is on whose behalf a request waits: a subject of a tenant, or, without one, the tenant.
-type waiting struct{ tenant, subject string }
-
-// enter counts a request that may wait, or says that there is no room: OVERLOADED. The caller calls leave afterwards.
-// In development mode callers have no subject.
-func (s *waiters) enter(tenant, subject string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ofTenant := max(1, s.most/4)
-	ofSubject := max(1, ofTenant/2)
-	whole, own := waiting{tenant: tenant}, waiting{tenant, subject}
-	if s.most > 0 && (s.all >= s.most || s.of[whole] >= ofTenant || subject != "" && s.of[own] >= ofSubject) {
-		e := contracts.Errorf(contracts.CodeOverloaded,
-			"as many requests wait for %s as may, %d of a tenant and %d of a subject; nothing was done", s.what, ofTenant,
-			ofSubject)
-		e.RetryAfter = overloadedFor
-		return e
-	}
-	if s.of == nil {
-		s.of = map[waiting]int{}
-	}
-	s.all++
-	s.of[whole]++
-	if subject != "" {
-		s.of[own]++
-	}
-	return nil
-}
-
-// count is how many requests wait.
-func (s *waiters) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all
-}
-
-func (s *waiters) leave(tenant, subject string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all--
-	for _, w := range []waiting{{tenant: tenant}, {tenant, subject}} {
-		if s.of[w]--; s.of[w] <= 0 {
-			delete(s.of, w)
-		}
-		if subject == "" {
-			return
-		}
-	}
-}
 
 // DefaultMaxWait is how long a response is held at most: as long as a request can ask for.
 const DefaultMaxWait = lock.MaxWaitSeconds * time.Second
