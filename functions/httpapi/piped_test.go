@@ -131,6 +131,7 @@ func (s *piped) close() {
 		end()
 	}
 	_ = s.network.Close()
+	time.Sleep(time.Second) // a server lingers on connections that it closes
 	synctest.Wait()
 }
 
@@ -423,6 +424,147 @@ func TestStreamsOfHTTP2(t *testing.T) {
 					if g := read(); g[c.status]+g["503"] != 200 || g[c.status] < 100 {
 						t.Errorf("responses: %v, want 200 times %s", g, c.status)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestResponsesThatAreNotRead: hundreds of connections on which nothing of a response is read, or not even the rest of
+// several, keep no one waiting.
+func TestResponsesThatAreNotRead(t *testing.T) {
+	for name, path := range map[string]string{"a lock": "locks/k000", "a list": "locks", "the topology": "clusters/chat/topology"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := servePiped(t, false, false)
+				defer s.close()
+				s.asQuiet("bob@quiet", "alone")
+				for range 300 {
+					write(s.dial(), strings.Repeat("GET /v1/tenants/acme/"+path+
+						" HTTP/1.1\r\nHost: server\r\nAuthorization: ann@acme\r\n\r\n", 4))
+				}
+				synctest.Wait()
+				time.Sleep(20 * time.Millisecond)
+				s.asQuiet("bob@quiet", "beside them")
+				s.asQuiet("bob@acme", "beside them")
+				time.Sleep(time.Minute) // their connections have been closed
+				s.asQuiet("ann@acme", "afterwards")
+			})
+		})
+	}
+}
+
+// TestConnectionThatIsNotRead: a connection of HTTP/2 that takes no byte ends, and with it all its requests. Without
+// that they would have their memory for ever.
+func TestConnectionThatIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := servePiped(t, false, true)
+		defer s.close()
+		h := s.h2(1 << 16)
+		if _, err := h.ReadFrame(); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			h.send("GET", "acme/locks/k000", "ann@acme", "")
+		}
+		time.Sleep(40 * time.Second) // TLS tries for 5 s to say goodbye
+		if err := h.WriteData(1, true, make([]byte, 1<<10)); err == nil {
+			t.Error("the connection is open")
+		}
+	})
+}
+
+// TestShareOfAConnection: one connection of HTTP/2, as of a proxy, has as many requests under way as one subject's share;
+// another subject, and another tenant, has room beside them.
+func TestShareOfAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := servePiped(t, false, true)
+		defer s.close()
+		h := s.h2(1 << 16)
+		read := h.read()
+		for range 520 { // each is read, and waits for the rest of its body
+			h.send("POST", "noisy/locks/k/acquire", "ann@noisy", "{")
+		}
+		for _, who := range []string{"bob@noisy", "bob@quiet"} {
+			_, tenant, _ := strings.Cut(who, "@")
+			for range 10 {
+				h.send("GET", tenant+"/locks/k", who, "")
+			}
+		}
+		time.Sleep(time.Second)
+		if g := read(); g["404"] != 20 || g["503"] != 20 {
+			t.Errorf("%v: want 20 of the others, and 20 of one subject that are too many", g)
+		}
+	})
+}
+
+// TestBodiesThatAreWrong: bodies that come in a byte a second, that end early, that lie about their length or are too
+// long are refused, or their connection is closed, and nothing was done. A connection is used again after a request
+// whose body was not wanted, if that arrives at once.
+func TestBodiesThatAreWrong(t *testing.T) {
+	const body = `{"request_id":"r1","ttl_seconds":60}`
+	head := func(method, path, who, more string) string {
+		return method + " /v1/tenants/noisy/locks/k" + path + " HTTP/1.1\r\nHost: server\r\nAuthorization: " + who + "\r\n" +
+			more + "\r\n"
+	}
+	for name, c := range map[string]struct {
+		send  []string // a second after the other
+		want  string
+		again string // what the next request on the connection is told; empty if the connection has ended
+	}{
+		"a byte a second":      {append([]string{head("POST", "/acquire", "ann@noisy", "Content-Length: 36\r\n")}, strings.Split(body, "")...), "408", ""},
+		"a chunk a second":     {[]string{head("POST", "/acquire", "ann@noisy", "Transfer-Encoding: chunked\r\n"), "1\r\n{\r\n", "1\r\n \r\n", "1\r\n \r\n", "1\r\n \r\n", "1\r\n \r\n", "1\r\n \r\n"}, "408", ""},
+		"no chunk":             {[]string{head("POST", "/acquire", "ann@noisy", "Transfer-Encoding: chunked\r\n") + "zz\r\n"}, "400", ""},
+		"shorter than it says": {[]string{head("POST", "/acquire", "ann@noisy", "Content-Length: 99\r\n") + body}, "408", ""},
+		"longer than it says":  {[]string{head("POST", "/acquire", "ann@noisy", "Content-Length: 35\r\n") + body}, "400", "400"},
+		"it says too much":     {[]string{head("POST", "/acquire", "ann@noisy", "Content-Length: 99999999\r\n") + body}, "413", ""},
+		"too much in chunks":   {[]string{head("POST", "/acquire", "ann@noisy", "Transfer-Encoding: chunked\r\n") + "11000\r\n" + strings.Repeat(" ", 0x11000) + "\r\n0\r\n\r\n"}, "413", "404"},
+		"two lengths":          {[]string{head("POST", "/acquire", "ann@noisy", "Content-Length: 36\r\nContent-Length: 35\r\n") + body}, "400", ""},
+		"expected":             {[]string{head("POST", "/acquire", "none", "Content-Length: 36\r\nExpect: 100-continue\r\n")}, "401", ""},
+		"unknown, and whole":   {[]string{head("POST", "/acquire", "none", "Content-Length: 36\r\n") + body}, "401", "404"},
+		"unknown, not whole":   {[]string{head("POST", "/acquire", "none", "Content-Length: 36\r\n")}, "401", ""},
+		"a read with a body":   {[]string{head("GET", "", "ann@noisy", "Content-Length: 36\r\n") + body}, "404", "404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := servePiped(t, false, false)
+				defer s.close()
+				conn := s.dial()
+				var sending sync.WaitGroup
+				defer sending.Wait()
+				defer func() { _ = conn.Close() }()
+				sending.Go(func() {
+					for _, part := range c.send {
+						if _, err := io.WriteString(conn, part); err != nil {
+							return
+						}
+						time.Sleep(time.Second)
+					}
+				})
+				reader := bufio.NewReader(conn)
+				response, err := http.ReadResponse(reader, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				said, _ := io.ReadAll(response.Body)
+				if got := response.Status[:3]; got != c.want {
+					t.Errorf("%s, want %s: %s", response.Status, c.want, said)
+				}
+				if took := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); took > 6*time.Second {
+					t.Errorf("after %v", took)
+				}
+				again := ""
+				if write(conn, head("GET", "", "ann@noisy", "")); !response.Close {
+					if next, err := http.ReadResponse(reader, nil); err == nil {
+						again = next.Status[:3]
+					}
+				}
+				if again != c.again {
+					t.Errorf("the next request: %q, want %q", again, c.again)
+				}
+				if d, err := s.store.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "noisy", ID: "k"}); err != nil ||
+					d.Docs[0] != nil {
+					t.Errorf("something was done: %+v %v", d, err)
 				}
 			})
 		})

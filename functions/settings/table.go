@@ -75,8 +75,8 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_MAX_CONCURRENT", Group: groupServer, Type: Number, Default: "256", Min: "0", Placeholder: "N",
 		Entries: apis,
-		Help: "Requests of authenticated callers, other than lists, that one process works on at once. As many more wait for half a second at most, " +
-			"and tenants take turns; the rest is OVERLOADED. 0 is no bound.",
+		Help: "Requests of authenticated callers, other than lists, that one process works on at once. A tenant has three quarters of them, and a subject " +
+			"half. As many more wait for half a second at most, and tenants take turns; the rest is OVERLOADED. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxConcurrent },
 	},
 	{
