@@ -37,15 +37,18 @@ func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error 
 
 // readBody reads a body of so many bytes at the most; more is PAYLOAD_TOO_LARGE.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	tooLarge := contracts.Errorf(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
 	if r.ContentLength > most {
-		return nil, tooLarge
+		return nil, tooLarge(most)
 	}
 	body, err := ReadBody(w, r, most+1)
 	if err == nil && int64(len(body)) > most {
-		return nil, tooLarge
+		return nil, tooLarge(most)
 	}
 	return body, err
+}
+
+func tooLarge(most int64) error {
+	return contracts.Errorf(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
 }
 
 const (
@@ -81,48 +84,34 @@ func ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 	defer limit.leave(n.party, size)
 	// A writer that is not that of a server has the body at hand, and no such limit.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within))
-	n.rest = restIsLost
 	body, err := io.ReadAll(io.LimitReader(r.Body, most))
+	n.whole = err != nil || int64(len(body)) < most
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, contracts.Errorf(contracts.CodeRequestTimeout, "the body did not arrive within %v; nothing was done", within)
 	case err != nil:
 		return nil, field.Errorf("body", "ended before it was whole")
 	}
-	if n.rest = restIsNone; int64(len(body)) == most {
-		n.rest = restIsUnread
-	}
 	return body, nil
 }
-
-// rest is what is left of the body of a request.
-type rest int
-
-// What can be left.
-const (
-	restIsUnread rest = iota // what there is
-	restIsNone
-	restIsLost // it does not arrive
-)
 
 // dropRest reads the rest of a body that no one wants before the response, so that the connection can be used again, or
 // says that it cannot be. It is on behalf of its caller, or of the network of one that is not known, as any body. HTTP/2
 // needs it not.
 func (n *exchangeLog) dropRest(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || n.rest == restIsNone ||
+	if n.whole || r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody ||
 		r.Header.Get("Expect") != "" { // the server has not asked for the body, and ends the connection
 		return
 	}
-	if n.rest == restIsUnread && n.restArrives(w, r) {
-		return
+	if !n.restArrives(w, r) {
+		w.Header()["Connection"] = closeConnection
 	}
-	w.Header()["Connection"] = closeConnection
 }
 
-// restArrives reads the rest of a body.
+// restArrives reads the rest of a body, if there is room for it.
 func (n *exchangeLog) restArrives(w http.ResponseWriter, r *http.Request) bool {
 	by := n.party
-	if by == (party{}) && n.request == nil {
+	if by == (party{}) {
 		by = stranger(r.RemoteAddr)
 	}
 	limit, _ := n.bodies()

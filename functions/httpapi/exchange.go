@@ -55,7 +55,7 @@ type exchangeLog struct {
 	party  party  // for whom the request counts where callers share something
 	action string // Route.Audit
 	frame  *frame // that handles the request; nil in no exchange
-	rest   rest   // of the body of the request
+	whole  bool   // the body of the request was read to its end, or will not arrive
 
 	event     contracts.AuditEvent   // what the endpoint says in it
 	apart     []contracts.AuditEvent // of a command on several locks: one for each
