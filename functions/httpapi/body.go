@@ -64,9 +64,9 @@ const (
 	restTime = time.Second
 )
 
-// ReadBody reads the body of a request whose caller was let in, for a [Route]: so many bytes at the most, within the time
-// and the memory that bodies may take, and the share of them that the caller has. The error is OVERLOADED, REQUEST_TIMEOUT
-// or names the body.
+// ReadBody reads the body of a request whose caller was let in, for a [Route]: so many bytes at the most, within the
+// time and the memory that bodies may take, and the share of them that the caller has. The error is OVERLOADED,
+// REQUEST_TIMEOUT or names the body.
 func ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -96,8 +96,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 }
 
 // dropRest reads the rest of a body that no one wants before the response, so that the connection can be used again, or
-// says that it cannot be. It is on behalf of its caller, or of the network of one that is not known, as any body. HTTP/2
-// needs it not.
+// says that it cannot be. It is on behalf of its caller, or of the network of one that is not known, as any body.
+// HTTP/2 needs it not.
 func (n *exchangeLog) dropRest(w http.ResponseWriter, r *http.Request) {
 	if n.whole || r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody ||
 		r.Header.Get("Expect") != "" { // the server has not asked for the body, and ends the connection

@@ -9,8 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
-// party is on whose behalf something is taken: a subject of a tenant; or the tenant, where callers have no subject; or a
-// network, see [stranger].
+// party is on whose behalf something is taken: a subject of a tenant; or the tenant, where callers have no subject; or
+// a network, see [stranger].
 type party struct{ tenant, subject string }
 
 // bound shares something that there is a limited amount of. One tenant, and one of its subjects, can have less than the

@@ -50,7 +50,8 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 		send func(http.ResponseWriter)
 	)
 	look := func() (due time.Duration, err error) {
-		send, err = readList(a, r, "events", direct.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
+		send, err = readList(a, r, "events", direct.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost,
+			error) {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
 			defer cancel()
 			p, err := a.placement.Events(ctx, c, ask)

@@ -410,7 +410,8 @@ func TestStreamsOfHTTP2(t *testing.T) {
 					} else if _, err := h.ReadFrame(); err != nil {
 						t.Fatal(err)
 					}
-					who := "ann@" + c.path[:strings.Index(c.path, "/")]
+					tenant, _, _ := strings.Cut(c.path, "/")
+					who := "ann@" + tenant
 					if c.status == "401" {
 						who = "none"
 					}
@@ -554,6 +555,7 @@ func TestBodiesThatAreWrong(t *testing.T) {
 					t.Fatal(err)
 				}
 				said, _ := io.ReadAll(response.Body)
+				_ = response.Body.Close()
 				if got := response.Status[:3]; got != c.want {
 					t.Errorf("%s, want %s: %s", response.Status, c.want, said)
 				}
@@ -564,6 +566,7 @@ func TestBodiesThatAreWrong(t *testing.T) {
 				if write(conn, head("GET", "", "ann@noisy", "")); !response.Close {
 					if next, err := http.ReadResponse(reader, nil); err == nil {
 						again = next.Status[:3]
+						_ = next.Body.Close()
 					}
 				}
 				if again != c.again {

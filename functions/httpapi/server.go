@@ -19,8 +19,8 @@ const (
 
 // Server returns an HTTP server with limits for clients that are slow, or never end: 5 s for the header, 15 s for the
 // whole request, 30 s for the work and the response, or for the response alone where the work may take longer than half
-// of that; two minutes between requests. A connection of HTTP/2 that takes no byte for 30 s is closed, and one tenant, or
-// one subject, can have no connection for itself, which may be that of a proxy. Its errors go to the log.
+// of that; two minutes between requests. A connection of HTTP/2 that takes no byte for 30 s is closed, and one tenant,
+// or one subject, can have no connection for itself, which may be that of a proxy. Its errors go to the log.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -25,7 +25,8 @@ const (
 )
 
 // shared is the one statement of how much of each resource one tenant can have, and one subject of a tenant. Both are
-// less than the whole, so that what one party holds, whatever it does or does not do with it, never is what others need.
+// less than the whole, so that what one party holds, whatever it does or does not do with it, never is what others
+// need.
 var shared = [resources]struct {
 	tenant, subject float64 // parts of the whole
 	least           int64   // which a party can have in any case
