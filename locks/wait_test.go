@@ -721,7 +721,7 @@ func TestTake(t *testing.T) {
 			<-ctx.Done()
 			return contracts.Lease{}, ctx.Err()
 		}, func(p *scripted, c *locks.Client) {
-			ctx, cancel := context.WithTimeout(background, 3*time.Second)
+			ctx, cancel := context.WithTimeout(background, 1500*time.Millisecond)
 			defer cancel()
 			_, err := c.Take(ctx, "mail", rate, nil)
 			wantErr(t, "error", err, context.DeadlineExceeded)

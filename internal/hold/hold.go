@@ -84,10 +84,13 @@ func (n *Tries) Next() time.Duration {
 // next try come in any case.
 const last = 400 * time.Millisecond
 
+// soonest bounds pauses between renewals from below.
+const soonest = 50 * time.Millisecond
+
 // Hasten is a pause before the next renewal of a lease that lasts for so long: a quarter of that at most, but not less
 // than 100 ms before the last moments.
 func Hasten(pause, left time.Duration) time.Duration {
-	return max(shortest, min(pause, max(left/4, min(last/4, left/2))))
+	return max(soonest, min(pause, max(left/4, min(last/4, left/2))))
 }
 
 // shortest bounds the time of a try from below, so that the last one of a lease is sent.

@@ -191,7 +191,7 @@ func TestOutages(t *testing.T) {
 		for _, ttl := range s(1, 5, 10, 30, 300, 86400) {
 			synctest.Test(t, func(t *testing.T) {
 				margin, due := ttl/10, ttl/3
-				outage := ttl - margin - due - min(ttl/40, 150*time.Millisecond)
+				outage := ttl - margin - due - min(ttl/10, 150*time.Millisecond)
 				begin := time.Now()
 				k := hold.Keep{
 					Term:  term.New(t.Context(), term.Now, term.Of(begin).Add(ttl-margin), func(error) error { return errLost }),
