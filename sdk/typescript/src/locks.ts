@@ -53,7 +53,7 @@ export interface LockEvent {
 export interface WaitOptions {
   /** Ask once: if the lock cannot be had now, the result is null. */
   readonly ifAvailable?: boolean
-  /** How long to wait for a lock that is held; without a bound if left out, and not at all if 0. The first request may take longer than that. */
+  /** How long to wait for a lock that is held; without a bound if left out, and not at all if 0. While no response says whether it is held, that lasts for `retryFor` longer at most. */
   readonly wait?: number
   /** Between two requests while the server does not wait itself, at most; 100 or more, 2000 if left out. */
   readonly poll?: number
