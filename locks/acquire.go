@@ -68,7 +68,7 @@ func (a *acquisition) run(ctx context.Context, use func(calling context.Context,
 		return fmt.Errorf("lock %q: %w", a.key, context.Cause(calling))
 	}
 	if a.o.Wait > 0 || a.o.NoWait {
-		bounded, stop := context.WithTimeoutCause(calling, a.o.Wait+a.o.retryFor(&c.o), errSilent)
+		bounded, stop := context.WithTimeoutCause(calling, a.o.Wait+a.o.beyond(&c.o), errSilent)
 		defer stop()
 		calling = bounded
 	}
@@ -195,7 +195,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 		}
 		each := hold.TryTime(failed)
 		if failed > 0 {
-			each = max(lastLook, min(each, c.o.clock().Until(since.Add(a.o.retryFor(&c.o)))))
+			each = max(lastLook, min(each, c.o.clock().Until(since.Add(c.o.RetryFor))))
 		}
 		t := a.try(asking, wait, each)
 		if t.err == nil || asking.Err() != nil {
@@ -258,7 +258,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			return t.asked, t.got, t.err
 		}
 		if failed > 0 {
-			left := c.o.clock().Until(since.Add(a.o.retryFor(&c.o)))
+			left := min(c.o.clock().Until(since.Add(c.o.RetryFor)), hold.Left(asking))
 			if left <= 0 || contracts.RetryAfter(t.err) > left {
 				return t.asked, t.got, a.last
 			}

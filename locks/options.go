@@ -47,8 +47,8 @@ type Options struct {
 	// renewed every third of it. After a crash others wait for as long at most.
 	TTL time.Duration
 
-	// RetryFor bounds for how long an acquire is sent again while no definite response arrives, beside its wait. 0 means
-	// 5 s, 3 s for one that does not wait and 10 s for one that waits without a bound, but less than a second while the
+	// RetryFor bounds for how long an acquire is sent again while no definite response arrives, and how much longer than
+	// its wait it lasts at most. 0 means 10 s and 5 s, for one that does not wait 3 s, but less than a second while the
 	// server has never answered and no connection to it can be made, or what answers is another server: its address may
 	// be wrong.
 	RetryFor time.Duration
@@ -127,6 +127,7 @@ func (o *Options) settings() (Options, error) {
 	}
 	s.TTL = cmp.Or(s.TTL, DefaultTTL)
 	s.insists = s.RetryFor > 0
+	s.RetryFor = cmp.Or(s.RetryFor, 10*time.Second)
 	if s.Owner == "" {
 		s.Owner = owner.Process(strings.ToLower(rand.Text()[:12]))
 	}
@@ -164,17 +165,15 @@ func (c *Client) settings(key string, o *LockOptions) (LockOptions, error) {
 	return s, s.checkMode()
 }
 
-// retryFor is for how long the lock is asked for while no definite response arrives.
-func (s *LockOptions) retryFor(o *Options) time.Duration {
+// beyond is how much longer than its wait an acquire lasts at most that does not wait without a bound.
+func (s *LockOptions) beyond(o *Options) time.Duration {
 	switch {
 	case o.insists:
 		return o.RetryFor
 	case s.NoWait:
 		return hold.AtOnceTime
-	case s.Wait > 0:
-		return hold.CallTime
 	default:
-		return 2 * hold.CallTime
+		return hold.CallTime
 	}
 }
 

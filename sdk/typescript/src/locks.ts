@@ -26,9 +26,9 @@ export interface LocksOptions extends ServerOptions {
    */
   readonly ttl?: number
   /**
-   * For how long an acquire is sent again while no definite response arrives, in milliseconds, beside its wait. Left out it is 5000, 3000 for one that does not
-   * wait and 10 000 for one that waits without a bound, but less than a second while nothing at the address has ever answered as a server does, and no connection
-   * is made or another server answers: the address may be wrong.
+   * For how long an acquire is sent again while no definite response arrives, and how much longer than its wait it lasts at most, in milliseconds. Left out they
+   * are 10 000 and 5000, for one that does not wait 3000, but less than a second while nothing at the address has ever answered as a server does, and no
+   * connection is made or another server answers: the address may be wrong.
    */
   readonly retryFor?: number
   /** Is called for each event, in their order. An error that it throws is dropped. */
@@ -343,7 +343,7 @@ export class Locks {
     if (o.permits && o.mode) throw invalid('permits', 'and mode cannot both be set')
     if (o.replace && (o.permits || o.mode === 'shared')) throw invalid('replace', 'is for locks that have one holder')
     const margin = checkNumber('margin', o.margin ?? ttl / 10, 0, ttl / 2 - 1)
-    return { ttl, margin, poll: checkNumber('poll', o.poll ?? 2000, 100, Infinity), retryFor: checkNumber('retryFor', this.#o.retryFor ?? insistsFor(o), 0, Infinity), o }
+    return { ttl, margin, poll: checkNumber('poll', o.poll ?? 2000, 100, Infinity), retryFor: checkNumber('retryFor', this.#o.retryFor ?? 2 * callTime, 0, Infinity), o }
   }
 
   /** The acquire that asks for the lock. */
@@ -378,7 +378,7 @@ export class Locks {
     const calling = new Scope(o.signal, this.#closed.signal)
     const late = new ConnectionError('no definite response arrived in time')
     const most = o.ifAvailable ? 0 : (o.wait ?? Infinity)
-    if (most < Infinity) calling.within(clock, most + s.retryFor, () => late)
+    if (most < Infinity) calling.within(clock, most + (this.#o.retryFor ?? (most > 0 ? callTime : atOnceTime)), () => late)
     const waiting = new Scope(calling.signal)
     if (o.wait !== undefined) waiting.within(clock, o.wait, () => undefined)
     const deadline = o.wait === undefined ? undefined : add(moment(clock), o.wait)
@@ -474,7 +474,7 @@ export class Locks {
           if (t.error instanceof OverloadedError && wait > 0) polls = fewPolls
         }
         if (failed > 0) {
-          const left = s.retryFor + until(clock, since)
+          const left = Math.min(s.retryFor + until(clock, since), within.left(clock))
           if (left <= 0 || hint > left) throw last
           after = Math.min(after, left)
         }
@@ -799,6 +799,3 @@ export class Lock {
     }
   }
 }
-
-/** For how long an acquire is sent again while no definite response arrives. */
-const insistsFor = (o: WaitOptions): number => (o.ifAvailable || o.wait === 0 ? atOnceTime : o.wait === undefined || o.wait === Infinity ? 2 * callTime : callTime)
