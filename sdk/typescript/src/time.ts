@@ -136,7 +136,7 @@ export const graceTime = 1000
 export const tryTime = (failed: number): number => Math.min(15_000, 2000 * 2 ** Math.min(failed, 4))
 
 /** A pause before the next renewal of a lease that lasts for so long: a part of that, so that one more try always comes before the loss. */
-export const hasten = (pause: number, left: number): number => Math.max(10, Math.min(pause, Math.max(left / 4, Math.min(100, left / 2))))
+export const hasten = (pause: number, left: number): number => Math.max(50, Math.min(pause, Math.max(left / 4, Math.min(100, left / 2))))
 
 /**
  * What work comes to, or what is given, when it has taken so long, or its caller's signal has been aborted for a second. It goes on in the background then.
