@@ -286,12 +286,13 @@ var requestsWaiting = regexp.MustCompile(`(?m)^leasehold_requests_waiting{[^}]*l
 func (s *serverAt) settled(ctx context.Context, t *testing.T, least int64) (waiting int64) {
 	t.Helper()
 	for ctx.Err() == nil {
-		answered, sent := s.answered.Load(), s.sent.Load()
+		// Those that were answered before are not among those that wait, and none is sent that this does not count.
+		answered := s.answered.Load()
 		waiting = 0
 		if m := requestsWaiting.FindStringSubmatch(page(t, s.metrics)); m != nil {
 			waiting, _ = strconv.ParseInt(m[1], 10, 64)
 		}
-		if sent >= least && answered+waiting >= sent {
+		if sent := s.sent.Load(); sent >= least && answered+waiting >= sent {
 			return waiting
 		}
 		pauseFor(ctx, 20*time.Millisecond)
@@ -425,7 +426,8 @@ func (c *crowd) waits(ctx context.Context, a asker) {
 	}
 }
 
-// saysSo gives up a request whose caller has left.
+// saysSo gives up a request whose caller has left: by a delivery that does not wait. That ends what came before it, and
+// nothing that comes later, so that the request must have waited at the server, see [serverAt.settled].
 func (c *crowd) saysSo(ctx context.Context, a asker) {
 	a.request.WaitSeconds = 0
 	lease, err := c.servers[a.server].through.Acquire(ctx, oneTenant, a.key, a.request)

@@ -21,6 +21,7 @@ const (
 
 	// pollEventsAgain is when a request for events comes again if its response is not held.
 	pollEventsAgain = 2 * time.Second
+	pollEventsLeast = 50 * time.Millisecond
 
 	eventBytes = 512 // about what an event takes
 )
@@ -78,8 +79,8 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 	} else {
 		asked, begin := time.Duration(wait)*time.Second, time.Now()
 		err = a.watches.wait(r.Context(), noteOf(r).party, a.longest(r.Context(), asked), look)
-		if held := time.Since(begin); !heldEnough(held, asked) {
-			again = max(pollEventsAgain-held, pollLeast)
+		if held := time.Since(begin); held < asked-asked/10 {
+			again = max(pollEventsAgain-held, pollEventsLeast)
 		}
 	}
 	switch {

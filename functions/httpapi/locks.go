@@ -61,7 +61,7 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	begin := time.Now()
 	o, err := a.locks.AcquireWithin(context.WithValue(ctx, partyKey{}, n.party), command, most)
 	factsOf(r).Waits, factsOf(r).Waited = true, o.Waited
-	return sendLease(w, r, c, o, pollAfter(command, o, time.Since(begin)), err)
+	return sendLease(w, r, c, o, command.PollAfter(o, time.Since(begin)), err)
 }
 
 // sendLease sends what became of an acquire, and when it is to come again if it still waits.

@@ -405,7 +405,7 @@ func (r *rig) onLock(q *request) *answer {
 			return &answer{err: err}
 		}
 		if o, err = l.AcquireWithin(ctx, c, 0); err == nil {
-			r.acquired(q, o)
+			r.acquired(q, c, o)
 		}
 	case renew:
 		var c lock.Renew

@@ -181,6 +181,36 @@ func TestAGiveUpBeforeItsDelivery(t *testing.T) {
 	})
 }
 
+// TestAGiveUpThatOvertakesItsDelivery: a delivery without a wait ends what came before it. One that comes later waits
+// and obtains the lock, as a new request would: what is not to happen is said with give_up, which the lock remembers.
+func TestAGiveUpThatOvertakesItsDelivery(t *testing.T) {
+	for name, remembered := range map[string]bool{"without a wait": false, "give_up": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := lock.New(newCounted(time.Millisecond), nil)
+				lease := held(t, l, 60)
+				want, code := lock.Held, lock.OK
+				give := l.Acquire
+				if remembered {
+					want, code = lock.OK, lock.RequestIDReused
+					give = func(ctx context.Context, c lock.Acquire) (lock.Outcome, error) {
+						return l.GiveUp(ctx, lock.GiveUp{Acquire: c})
+					}
+				}
+				if o, err := give(t.Context(), waitFor("bob", 0)); err != nil || o.Code != want {
+					t.Fatalf("%+v, error %v", o, err)
+				}
+				late := acquiring(t.Context(), l, waitFor("bob", 20))
+				time.Sleep(time.Second)
+				endLease(t, l, lease)
+				if r := <-late; r.err != nil || r.Code != code {
+					t.Errorf("the delivery that came later: %+v", r)
+				}
+			})
+		})
+	}
+}
+
 // TestAGiveUpThatIsCutOff: one whose time ends before the delivery ahead of it has its answer says so; the next one is
 // decided.
 func TestAGiveUpThatIsCutOff(t *testing.T) {

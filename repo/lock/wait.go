@@ -94,6 +94,7 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 // acquireWithin is AcquireWithin of a command that is complete and valid.
 func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration) (Outcome, error) {
 	most = min(most, time.Duration(c.WaitSeconds)*time.Second)
+	c.held = l.holding(most)
 	begun := l.now()
 	if c.WaitSeconds == 0 {
 		l.waits.endWaits(c.delivery())
@@ -150,6 +151,8 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 			return errGivenUp
 		}
 		waited = l.now().Sub(begun)
+		c.held.left = max(0, c.held.most-waited)
+		c.held.resent = x != nil && x.sent
 		if x != nil && x.placed {
 			o, err = rule.Run(ctx, l.store, l.now, l.noted(ctx, c.ID, inLine{c}))
 		} else {
@@ -160,8 +163,9 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 	if c.WaitSeconds > 0 {
 		o.Waited = waited
 	}
-	if x != nil && err == nil {
-		x.placed = o.Position > 0
+	if x != nil {
+		x.sent = true
+		x.placed = err == nil && o.Position > 0 || err != nil && x.placed
 	}
 	if err == nil && o.Code == OK && !o.Replayed && !c.queues() {
 		l.waits.granted(c.ID, o.Lease.Token, x)
@@ -346,6 +350,7 @@ type waiter struct {
 	tried   int        // the version after it was sent last
 	turn    chan error // nil: it is to be sent again
 
+	sent    bool          // before; only its own goroutine uses it
 	placed  bool          // it had a place in line when it was sent last; only its own goroutine uses it
 	givenUp bool          // a later delivery of the request does not wait
 	end     chan struct{} // is closed then
@@ -360,7 +365,7 @@ type waiter struct {
 func (x *waiter) ready(w *watch) (again bool, next time.Time) {
 	if x.judged != w.version {
 		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.at)
-		x.ahead = x.acquire.ahead(w.seen.state)
+		x.ahead = x.acquire.ahead(w.seen.state, w.seen.at)
 		x.judged = w.version
 	}
 	return x.again, x.next
