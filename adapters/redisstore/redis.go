@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -44,8 +45,8 @@ type Options struct {
 	TLS                *tls.Config
 	DB                 int
 
-	// Client talks to the server instead of one made of the options above. It stays open when the store is closed. The
-	// store brings its own rules for retrying; the client's do not apply.
+	// Client talks to the server instead of one made of the options above. Its OnConnect must be that of [OnConnect]. It
+	// stays open when the store is closed. The store brings its own rules for retrying; the client's do not apply.
 	Client sdk.UniversalClient
 
 	// Prefix begins the name of every key, in braces; empty means [DefaultPrefix]. Letters, digits and ._:- only, 64
@@ -92,7 +93,8 @@ type Store struct {
 	calls  driver.InFlight
 	shapes shapes
 
-	repair  bool // its documents are used although they are marked
+	opening atomic.Bool // Open has not ended
+	repair  bool        // its documents are used although they are marked
 	stopped stopped
 
 	signals  docstore.Signals
@@ -130,6 +132,7 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
+		settings.OnConnect = s.meet
 		if s.owned = true; o.SentinelMaster == "" {
 			s.client, s.addr = sdk.NewClient(settings), settings.Addr
 		} else {
@@ -143,7 +146,11 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 	} else if o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
 		return nil, errors.New(
 			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
+	} else if !looks(o.Client) {
+		return nil, errors.New("redis: Client must look whether the server is another each time when it connects: set its " +
+			"OnConnect to what redisstore.OnConnect returns")
 	}
+	s.opening.Store(true)
 	err = s.inspect(ctx)
 	for _, of := range keys.shards {
 		of.line.client, of.line.conns = s.client, s.conns // that of a cluster, if it is one
@@ -152,6 +159,7 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		s.end()
 		return nil, errors.Join(err, s.release())
 	}
+	s.opening.Store(false)
 	for _, of := range keys.shards {
 		if k := of.known.now.Load(); !s.repair && k != nil && strings.HasPrefix(k.generation, lostMark) {
 			s.stop(ctx, raisedIn(k.generation), false) // it is in the Warnings

@@ -65,6 +65,10 @@ var (
 	pruneText string
 	//go:embed layout.lua
 	layoutText string
+	//go:embed identity.lua
+	identityText string
+	//go:embed server.lua
+	serverText string
 	//go:embed claim.lua
 	claimText string
 	//go:embed read.lua
@@ -95,7 +99,9 @@ var (
 	keptScript  = newScript(keptText)
 	dueScript   = newScript(dueText)
 	checkScript = rawScript(checkText)
-	claimScript = rawScript(claimText)
+	claimScript = rawScript(strings.Replace(claimText, "$SERVER\n", identityText, 1))
+
+	serverScript = rawScript(strings.Replace(serverText, "$SERVER\n", identityText, 1))
 
 	layoutScript = rawScript(layoutText)
 	markScript   = rawScript(markText)
@@ -155,6 +161,7 @@ func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []doc
 	if len(keys) < fewKeys {
 		send = of.line.send
 	}
+	send = s.meeting(of, send)
 	command = append(command, arg)
 	if sc.carried != "" {
 		command = append(command, &sc.carried)

@@ -1,0 +1,172 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/adapters/redisstore"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
+)
+
+// forgotten is how many grants a server forgets.
+const forgotten = 200
+
+// grantAll acquires and releases a lock so many times, and notes the tokens in granted: none may be there already.
+func grantAll(t *testing.T, s docstore.Store, granted map[int64]bool, times int) {
+	t.Helper()
+	locks, id := lock.New(s, nil), lock.ID{Tenant: "acme", Key: "k"}
+	repeated := 0
+	for i := range times {
+		request := fmt.Sprint("r", len(granted), ".", i)
+		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: request, TTLSeconds: 60})
+		if err != nil || o.Code != lock.OK {
+			t.Fatal(o.Code, err)
+		}
+		if granted[o.Lease.Token] {
+			repeated++
+		}
+		granted[o.Lease.Token] = true
+		o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: o.Lease.Token, RequestID: request})
+		if err != nil || o.Code != lock.OK {
+			t.Fatal(o.Code, err)
+		}
+	}
+	if repeated > 0 {
+		t.Errorf("%d of %d tokens were granted again", repeated, times)
+	}
+}
+
+// after expects that whatever a process is asked, tokens go on above all that were granted: one that did not make the
+// writes that were lost, and one that was started since. The one that made them says nothing.
+func after(t *testing.T, other *redisstore.Store, o *redisstore.Options, granted map[int64]bool) {
+	t.Helper()
+	highest := int64(0)
+	for token := range granted {
+		highest = max(highest, token)
+	}
+	if other != nil {
+		grantAll(t, other, granted, forgotten)
+	}
+	grantAll(t, open(t, nil, o), granted, 10)
+	for token := range granted {
+		if token > highest {
+			return
+		}
+	}
+	t.Error("no token is above those before")
+}
+
+// TestServerThatForgets (LS-INV-002): another server takes the place of the one that was there, or it is started again,
+// without the latest writes. The process that made them is idle, or has ended.
+func TestServerThatForgets(t *testing.T) {
+	redistest.Each(t, []string{"--appendonly", "yes", "--appendfsync", "no"}, func(t *testing.T, server *redistest.Server) {
+		for _, c := range []struct {
+			name    string
+			carry   bool
+			shards  int
+			restart bool // all processes are started again as well
+		}{{"one", false, 1, false}, {"carried", true, 1, false}, {"shards", false, 3, false}, {"restarted", false, 1, true}} {
+			t.Run(c.name, func(t *testing.T) {
+				o := &redisstore.Options{Addr: server.URL(), Prefix: c.name, Shards: c.shards}
+				s, other, admin := open(t, nil, o), open(t, nil, o), client(t, server)
+				if c.carry {
+					s.Carry()
+					other.Carry()
+				}
+				granted := map[int64]bool{}
+				grantAll(t, other, granted, 3)
+				backup := dump(t, admin)
+				grantAll(t, s, granted, forgotten)
+				putBack(t, admin, backup)
+				server.Another(t)
+				if c.restart {
+					if other = nil; s.Close() != nil {
+						t.Error("it did not close")
+					}
+				}
+				after(t, other, o, granted)
+			})
+		}
+	})
+}
+
+// TestOlderFiles: a server is started with an older RDB file, and one with an append-only file that was restored.
+func TestOlderFiles(t *testing.T) {
+	for name, c := range map[string]struct{ args []string }{
+		"RDB": {nil}, "AOF": {[]string{"--appendonly", "yes", "--appendfsync", "always"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t, c.args...)
+			o := &redisstore.Options{Addr: server.URL(), Prefix: "older"}
+			s, other, admin := open(t, nil, o), open(t, nil, o), client(t, server)
+			granted := map[int64]bool{}
+			grantAll(t, other, granted, 3)
+			if err := admin.Save(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			copied := server.Files(t)
+			grantAll(t, s, granted, forgotten)
+			server.Kill()
+			for file, text := range copied {
+				if err := os.WriteFile(file, text, 0o600); err != nil {
+					t.Fatal(filepath.Base(file), err)
+				}
+			}
+			server.Restart(t)
+			after(t, other, o, granted)
+		})
+	}
+}
+
+// TestReplicaThatForgets: Sentinels make a replica the primary that has not got the latest writes. The process that made
+// them is idle.
+func TestReplicaThatForgets(t *testing.T) {
+	p := redistest.StartSentinels(t)
+	o := watched(p)
+	s, other := open(t, nil, &o), open(t, nil, &o)
+	granted := map[int64]bool{}
+	grantAll(t, other, granted, 3)
+	if err := client(t, p.Primary).Do(t.Context(), "WAIT", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p.Part(t)
+	grantAll(t, s, granted, forgotten)
+	p.Primary.Kill()
+	for { // until the Sentinels have replaced it
+		if _, err := other.Get(t.Context(), key("x")); err == nil {
+			break
+		}
+	}
+	after(t, other, &o, granted)
+}
+
+// TestPrimaryThatWasAReplica: a primary that became a replica, got older documents, and is the primary again: the process
+// is the same, and so are connections with it.
+func TestPrimaryThatWasAReplica(t *testing.T) {
+	server := redistest.Start(t)
+	o := &redisstore.Options{Addr: server.URL(), Prefix: "replica"}
+	s, other, admin := open(t, nil, o), open(t, nil, o), client(t, server)
+	granted := map[int64]bool{}
+	grantAll(t, other, granted, 3)
+	backup := dump(t, admin)
+	grantAll(t, s, granted, forgotten)
+	if err := admin.SlaveOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Get(t.Context(), key("x")); !errors.Is(err, docstore.ErrUnavailable) {
+		t.Errorf("a replica: %v", err)
+	}
+	if err := admin.ConfigSet(t.Context(), "replica-read-only", "no").Err(); err != nil {
+		t.Fatal(err)
+	}
+	putBack(t, admin, backup)
+	if err := admin.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	after(t, other, o, granted)
+}
