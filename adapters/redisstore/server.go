@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -56,8 +55,8 @@ func (s *Store) meet(ctx context.Context, c *sdk.Conn) error {
 	}
 	for i, of := range s.keys.shards {
 		switch err := answers[i].Err(); {
-		case err == nil:
-		case s.opening.Load(), slices.ContainsFunc(elsewhere, func(p string) bool { return sdk.HasErrorPrefix(err, p) }):
+		case err == nil, sdk.HasErrorPrefix(err, "unknown command"): // a Sentinel, which is asked for the server
+		case s.opening.Load(), begins(err, elsewhere):
 			of.unmet.Store(true)
 		default:
 			return fmt.Errorf("%w: %w: %w", errDial, errUnmet, err)
@@ -78,8 +77,11 @@ func (s *Store) which(of *shard) []any {
 	return []any{"EVAL", serverScript.text, 2, of.own, of.server, at}
 }
 
-// meeting is a sender that looks whether the server is another if that is not known, and after the server has rejected
-// something for now: it may have changed its part meanwhile, and the connection with it is still there.
+// parts are the errors of a server that is not the primary now.
+var parts = []string{"READONLY", "MASTERDOWN", "LOADING"}
+
+// meeting is a sender that looks whether the server is another if that is not known, and after it was not the primary:
+// the connection with it may still be there when it is again.
 func (s *Store) meeting(of *shard, then sender) sender {
 	return func(ctx context.Context, command []any) (any, error) {
 		if of.unmet.Swap(false) {
@@ -90,7 +92,7 @@ func (s *Store) meeting(of *shard, then sender) sender {
 			}
 		}
 		answer, err := then(ctx, command)
-		if err != nil && isPassing(err) {
+		if err != nil && begins(err, parts) {
 			of.unmet.Store(true)
 		}
 		return answer, err
