@@ -62,6 +62,11 @@ type Options struct {
 	// their tokens, and for no server.
 	Repair bool
 
+	// AllowEviction uses a server that may evict documents: one with maxmemory and a maxmemory-policy of allkeys-*. An
+	// evicted lock is free before its time. Without it, Open rejects such a server, and calls fail with
+	// [docstore.ErrUnavailable] on one that is found to have become one, a minute later at most.
+	AllowEviction bool
+
 	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store
 	// is used: the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
 	Warn func(warning string)
@@ -93,9 +98,11 @@ type Store struct {
 	calls  driver.InFlight
 	shapes shapes
 
-	opening atomic.Bool // Open has not ended
-	repair  bool        // its documents are used although they are marked
-	stopped stopped
+	opening  atomic.Bool // Open has not ended
+	evicts   bool        // a server that evicts is used
+	eviction eviction
+	repair   bool // its documents are used although they are marked
+	stopped  stopped
 
 	signals  docstore.Signals
 	tracking sync.WaitGroup // the connections that track
@@ -123,7 +130,7 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, name: newName(), clock: o.Now, warn: o.Warn,
-		every: lookEvery, repair: o.Repair}
+		every: lookEvery, repair: o.Repair, evicts: o.AllowEviction}
 	s.warned.at, s.stopped.every = time.Now(), cmp.Or(o.insistEvery, insistEvery)
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if s.client == nil {

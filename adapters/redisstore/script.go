@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
 	_ "embed"
@@ -133,7 +134,8 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, step []docstor
 
 func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []docstore.Write, of *shard, keys []string,
 	args []byte) (reply, error) {
-	if err := s.lost(); err != nil {
+	if err := cmp.Or(s.lost(), s.evicting()); err != nil {
+		s.lookSometimes()
 		return reply{}, s.unknown(doing, err)
 	}
 	s.conns.Begin()

@@ -121,7 +121,7 @@ func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger, repair
 	o := &redisstore.Options{
 		Addr: c.RedisAddr, Username: c.RedisUser, Password: c.RedisPassword, DB: int(c.RedisDB), Prefix: c.RedisPrefix,
 		Shards: int(c.RedisShards), Repair: repair, SentinelMaster: c.RedisSentinelMaster,
-		SentinelUsername: c.RedisSentinelUser, SentinelPassword: c.RedisSentinelPassword,
+		SentinelUsername: c.RedisSentinelUser, SentinelPassword: c.RedisSentinelPassword, AllowEviction: c.RedisAllowEviction,
 	}
 	if c.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}

@@ -29,6 +29,9 @@ const (
 // errLeaving is the cause of a response that says that the server is about to stop, which is no fault.
 var errLeaving = errors.New("the server is about to stop")
 
+// errImpaired is the cause of a response that says that the store may be losing documents.
+var errImpaired = errors.New("the store may be losing documents")
+
 // readiness finds out whether a write can be made: reading works on a full disk, and on a store that lost its primary.
 type readiness struct {
 	store docstore.Store
@@ -111,8 +114,15 @@ func (r *readiness) try(ctx context.Context) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	_, err = r.store.Write(ctx, r.write)
-	return err
+	if _, err = r.store.Write(ctx, r.write); err != nil {
+		return err
+	}
+	if i, ok := r.store.(docstore.Impaired); ok {
+		if err := i.Impaired(); err != nil {
+			return fmt.Errorf("%w: %w", errImpaired, err)
+		}
+	}
+	return nil
 }
 
 // readyz reports whether locks can be granted. Callers are not authenticated: the reason is a class, the log has the
@@ -129,6 +139,9 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, docstore.ErrClockSkew):
 		return causedBy(err, contracts.CodeUnavailable,
 			"not ready: this machine's clock is off, and requests fail with CLOCK_SKEW")
+	case errors.Is(err, errImpaired):
+		return causedBy(err, contracts.CodeUnavailable,
+			"not ready: the store may be losing documents; the server's log has the reason")
 	case errors.Is(err, docstore.ErrFull):
 		return causedBy(err, contracts.CodeUnavailable, "not ready: the store is full; reading works, writing does not")
 	case errors.Is(err, context.DeadlineExceeded):

@@ -61,6 +61,7 @@ type Config struct {
 	RedisDB                 int64
 	RedisPrefix             string
 	RedisShards             int64
+	RedisAllowEviction      bool
 
 	AuthTokens, TLSCert, TLSKey           string
 	AuthIssuer, AuthAudience, AuthJWKSURL string

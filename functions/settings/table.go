@@ -378,6 +378,13 @@ var Table = []Setting{
 		More:    "Decide before the first document is written: with another number Leasehold does not start.",
 		field:   func(c *Config) any { return &c.RedisShards },
 	},
+	{
+		Env: "LEASEHOLD_REDIS_ALLOW_EVICTION", Group: groupRedis, Type: Switch, Entries: onStores,
+		Help: "Use a server that may evict documents when its memory is short (maxmemory with a maxmemory-policy of allkeys-*).",
+		More: "An evicted lock is free before its time. Without this Leasehold does not start on such a server, and stops granting on one that " +
+			"becomes such a server; with it, `/readyz` fails while the server evicts.",
+		field: func(c *Config) any { return &c.RedisAllowEviction },
+	},
 
 	{
 		Env: "LEASEHOLD_AUTH_ISSUER", Group: groupAuth, Type: Text, Placeholder: "URL", Entries: apis, NotEmpty: true,

@@ -34,3 +34,10 @@ type Clock struct {
 type Meter interface {
 	Usage() Usage
 }
+
+// Impaired is for a store whose calls succeed although it may be losing documents at the time: readiness asks it.
+type Impaired interface {
+	// Impaired is what is wrong, and what to do, for people; nil while the store knows of nothing. It asks the service
+	// nothing.
+	Impaired() error
+}
