@@ -76,6 +76,7 @@ type Store struct {
 	opened os.FileInfo
 
 	companions []watched
+	older      atomic.Bool           // the file was found to be older than it was
 	gone       atomic.Pointer[error] // why the companions are no longer those of the file
 
 	writer *writer
@@ -171,8 +172,14 @@ func (s *Store) disconnect() error {
 }
 
 // Warnings are sentences for the log about what [Open] found: a file or a folder that other users of the machine can
-// change.
-func (s *Store) Warnings() []string { return exposed(s.path) }
+// change; and about a file that was found to be older than what this store has written.
+func (s *Store) Warnings() []string {
+	found := exposed(s.path)
+	if s.older.Load() {
+		found = append(found, fmt.Sprintf("%s: %v", s.path, errOlder))
+	}
+	return found
+}
 
 // Close implements [docstore.Store]. It lets calls in progress end, brings the log into the file and closes it.
 func (s *Store) Close() error { return s.calls.Close(s.release) }

@@ -128,18 +128,22 @@ type writer struct {
 	queue queue
 	ended chan struct{}
 
-	begin, commit, rollback, read, put, putEnd, remove, prune, floor, setFloor *stmt
+	begin, commit, rollback, read, put, putEnd, remove, prune, facts, setFact *stmt
 
 	text  []byte  // of the document being written
 	memo  memo    // of what was read and written last
 	ends  []int64 // of the documents of the call being evaluated, in order, as the file has them; 0 for none
 	marks marks
 
+	counters counters
+
 	transactions, applied, refused atomic.Int64
 }
 
 func newWriter(s *Store, c *conn) *writer {
-	return &writer{store: s, conn: c, queue: queue{wake: make(chan struct{}, 1)}, ended: make(chan struct{})}
+	w := &writer{store: s, conn: c, queue: queue{wake: make(chan struct{}, 1)}, ended: make(chan struct{})}
+	w.counters.w = w
+	return w
 }
 
 func (w *writer) prepare() (err error) {
@@ -162,9 +166,9 @@ func (w *writer) statements() map[string]**stmt {
 		"INSERT INTO docs (kind, tenant, id, doc, keep_until) VALUES (?, ?, ?, ?, ?) " +
 			"ON CONFLICT DO UPDATE SET doc = excluded.doc, keep_until = excluded.keep_until": &w.putEnd,
 		"DELETE FROM docs WHERE kind = ? AND tenant = ? AND id = ?": &w.remove,
-		pruneSQL:    &w.prune,
-		floorSQL:    &w.floor,
-		setFloorSQL: &w.setFloor,
+		pruneSQL:   &w.prune,
+		factsSQL:   &w.facts,
+		setFactSQL: &w.setFact,
 	}
 }
 
@@ -266,13 +270,14 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 			did.change = did.change || n > 0 || shrunk
 			continue
 		}
-		w.marks.started, w.ends = false, w.ends[:0]
-		e, err := driver.EvaluateFrom(c.writes, now, w.start, w.get)
+		w.marks.started, w.ends, w.counters.now = false, w.ends[:0], now
+		e, err := driver.EvaluateFrom(c.writes, now, &w.counters, w.get)
 		if code(err) != 0 {
 			return did, err
 		}
 		if err != nil {
 			c.err = err
+			did.change = did.change || w.marks.back // it stands in the file now
 			continue
 		}
 		if c.result = e.Result(); !e.Applied {
@@ -286,6 +291,7 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 				return did, err
 			}
 			did.changed = append(did.changed, c.writes[i].Key)
+			w.marks.grants(c.writes[i], after)
 		}
 		if err := w.reached(e.Reached); err != nil {
 			return did, err

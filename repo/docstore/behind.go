@@ -1,9 +1,6 @@
 package docstore
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // BehindError is the error of a write that would increase a counter (see [Write.StartAtNow]) which is lower than
 // counters go on from: the store has come back older, or its server is another one, so that it may have forgotten how
@@ -29,9 +26,11 @@ func (e *BehindError) Unwrap() []error { return []error{ErrUnavailable, ErrNotWr
 func (e *BehindError) Raise(refused Write) Write {
 	w := Write{Key: e.Key, Set: map[string]Value{}}
 	var found All
-	for _, f := range refused.behind(e.Least, e.Found) {
-		found = append(found, Eq{Field: f, Value: e.Found[f]})
-		w.Set[f] = Int(e.Least)
+	for _, f := range refused.StartAtNow {
+		if below(e.Found[f], e.Least) {
+			found = append(found, Eq{Field: f, Value: e.Found[f]})
+			w.Set[f] = Int(e.Least)
+		}
 	}
 	w.If = found
 	return w
@@ -40,16 +39,16 @@ func (e *BehindError) Raise(refused Write) Write {
 // Behind is the error of a write to the document found, on a store whose counters go on from least; nil if none of them
 // is behind. A counter that is missing starts, see [Write.StartFrom].
 func (w Write) Behind(least int64, found Doc) *BehindError {
-	if len(w.behind(least, found)) == 0 {
-		return nil
+	for _, f := range w.StartAtNow {
+		if below(found[f], least) {
+			return &BehindError{w.Key, found.Clone(), least}
+		}
 	}
-	return &BehindError{w.Key, found.Clone(), least}
+	return nil
 }
 
-// behind are the counters that are below least.
-func (w Write) behind(least int64, found Doc) []string {
-	return slices.DeleteFunc(slices.Clone(w.StartAtNow), func(f string) bool {
-		n, whole := found[f].(Int)
-		return !whole || int64(n) >= least
-	})
+// below reports whether a value is a number below least.
+func below(v Value, least int64) bool {
+	n, whole := v.(Int)
+	return whole && int64(n) < least
 }

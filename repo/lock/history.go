@@ -154,7 +154,7 @@ func (id ID) Raise(found docstore.Doc, least int64) docstore.Write {
 		return w
 	}
 	for _, h := range s.shared.holders {
-		delete(w.Set, "h"+suffix(h.number))
+		w.Set["h"+suffix(h.number)] = h.stored() // one that was the only one had the document's
 	}
 	w.Set[fToken] = docstore.Int(least)
 	if h := s.shared.latest; h != nil {
