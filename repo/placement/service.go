@@ -552,11 +552,8 @@ func (c Claim) placedOnCaller(v *view, o *Outcome) bool {
 // grant gives the activation that was seen to a member.
 func (v *view) grant(c subject, e rule.End, r rule.Request, to *Member, need Need) *grant {
 	g := &grant{
-		subject: c, End: e, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1,
-		request: r, need: need,
-	}
-	if v.doc == nil {
-		g.token = firstToken(v.top.Epoch, v.at)
+		subject: c, End: e, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch,
+		token: max(v.act.Token+1, firstToken(v.top.Epoch, v.at)), request: r, need: need,
 	}
 	return g
 }
