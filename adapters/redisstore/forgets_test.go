@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
@@ -169,4 +170,27 @@ func TestPrimaryThatWasAReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	after(t, other, o, granted)
+}
+
+// TestNewLocksOfAnotherServer: what is granted for the first time on another server, whose clock is behind, is above
+// what counters go on from, as all else.
+func TestNewLocksOfAnotherServer(t *testing.T) {
+	redistest.Each(t, []string{"--appendonly", "yes", "--appendfsync", "no"}, func(t *testing.T, server *redistest.Server) {
+		now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		o := &redisstore.Options{Addr: server.URL(), Prefix: "behind", Now: func() time.Time { return now }}
+		s := open(t, nil, o)
+		granted := map[int64]bool{}
+		grantAll(t, s, granted, 3)
+		server.Another(t)
+		now = now.Add(time.Hour)
+		grantAll(t, s, granted, 3)
+		now = now.Add(-2 * time.Hour)
+		first := token(t, s, key("new"))
+		if at := now.Add(2 * time.Hour).UnixMicro(); first <= at {
+			t.Errorf("token %d, and counters go on from %d", first, at)
+		}
+		if next := token(t, s, key("new")); next != first+1 {
+			t.Errorf("token %d after %d", next, first)
+		}
+	})
 }

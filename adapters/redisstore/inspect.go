@@ -149,17 +149,17 @@ func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (fou
 				"appendfsync could not be checked (CONFIG GET): it must be always, or acknowledged writes may be lost with the power")
 		case "everysec":
 			warnf(
-				"appendfsync is everysec: two seconds of acknowledged writes may be lost with the power, and a token may be given twice; set always")
+				"appendfsync is everysec: two seconds of acknowledged writes may be lost with the power, and a lock be granted while it is held; set always")
 		default:
 			warnf(
-				"appendfsync is %s: half a minute of acknowledged writes may be lost with the power, and a token may be given twice; set always", sync)
+				"appendfsync is %s: half a minute of acknowledged writes may be lost with the power, and a lock be granted while it is held; set always", sync)
 		}
 	case "0":
 		warnf(
-			"appendonly is no: acknowledged writes are lost when the server ends or loses power, and a token may be given " +
-				"twice; set appendonly yes and appendfsync always")
+			"appendonly is no: acknowledged writes are lost when the server ends or loses power, and a lock be granted " +
+				"while it is held; set appendonly yes and appendfsync always")
 	default:
-		warnf("whether it keeps an append-only file could not be checked (INFO): without one a token may be given twice " +
+		warnf("whether it keeps an append-only file could not be checked (INFO): without one a lock may be granted while it is held, " +
 			"after a restart")
 	}
 	return found, nil

@@ -105,10 +105,13 @@ func TestOlderCopyInPlace(t *testing.T) {
 		t.Error("the other process found nothing itself")
 	}
 
+	grant(other, "others", 3)
 	back = copyOf(t, path)
+	grant(other, "others", 19)
 	grant(s, "new", 1) // it raises the floor
 	back()
-	grant(s, "rare", 1) // as the floor says
+	grant(s, "newer", 1) // the floor is below what it was
+	grant(open(t, path, nil), "others", 1)
 	grant(other, "new", 2)
 	grant(s, "new", 2)
 }
