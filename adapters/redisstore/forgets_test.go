@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,49 +18,55 @@ import (
 // forgotten is how many grants a server forgets.
 const forgotten = 200
 
-// grantAll acquires and releases a lock so many times, and notes the tokens in granted: none may be there already.
-func grantAll(t *testing.T, s docstore.Store, granted map[int64]bool, times int) {
+// tokens are the highest ones that were granted, and all.
+type tokens struct {
+	highest map[string]int64 // by lock
+	all     map[string]bool  // with the lock
+}
+
+func newTokens() *tokens { return &tokens{map[string]int64{}, map[string]bool{}} }
+
+// grantAll acquires and releases two locks, one after the other, so many times each: no token may have been granted.
+func grantAll(t *testing.T, s docstore.Store, granted *tokens, times int) {
 	t.Helper()
-	locks, id := lock.New(s, nil), lock.ID{Tenant: "acme", Key: "k"}
-	repeated := 0
-	for i := range times {
-		request := fmt.Sprint("r", len(granted), ".", i)
+	locks, repeated := lock.New(s, nil), 0
+	for n := range 2 * times {
+		key := []string{"k", "other"}[n/times]
+		id, request := lock.ID{Tenant: "acme", Key: key}, fmt.Sprint("r", len(granted.all), ".", n)
 		o, err := locks.Acquire(t.Context(), lock.Acquire{ID: id, Owner: "ann", RequestID: request, TTLSeconds: 60})
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o.Code, err)
 		}
-		if granted[o.Lease.Token] {
+		name := fmt.Sprint(key, o.Lease.Token)
+		if granted.all[name] {
 			repeated++
 		}
-		granted[o.Lease.Token] = true
+		granted.all[name] = true
+		granted.highest[key] = max(granted.highest[key], o.Lease.Token)
 		o, err = locks.Release(t.Context(), lock.Release{ID: id, Owner: "ann", Token: o.Lease.Token, RequestID: request})
 		if err != nil || o.Code != lock.OK {
 			t.Fatal(o.Code, err)
 		}
 	}
 	if repeated > 0 {
-		t.Errorf("%d of %d tokens were granted again", repeated, times)
+		t.Errorf("%d of %d tokens were granted again", repeated, 2*times)
 	}
 }
 
-// after expects that whatever a process is asked, tokens go on above all that were granted: one that did not make the
+// after expects that tokens go on above all that were granted, whatever process is asked: one that did not make the
 // writes that were lost, and one that was started since. The one that made them says nothing.
-func after(t *testing.T, other *redisstore.Store, o *redisstore.Options, granted map[int64]bool) {
+func after(t *testing.T, other *redisstore.Store, o *redisstore.Options, granted *tokens) {
 	t.Helper()
-	highest := int64(0)
-	for token := range granted {
-		highest = max(highest, token)
-	}
+	before := maps.Clone(granted.highest)
 	if other != nil {
 		grantAll(t, other, granted, forgotten)
 	}
 	grantAll(t, open(t, nil, o), granted, 10)
-	for token := range granted {
-		if token > highest {
-			return
+	for key, token := range before {
+		if granted.highest[key] <= token {
+			t.Errorf("%s: token %d is not above %d", key, granted.highest[key], token)
 		}
 	}
-	t.Error("no token is above those before")
 }
 
 // TestServerThatForgets (LS-INV-002): another server takes the place of the one that was there, or it is started again,
@@ -79,7 +86,7 @@ func TestServerThatForgets(t *testing.T) {
 					s.Carry()
 					other.Carry()
 				}
-				granted := map[int64]bool{}
+				granted := newTokens()
 				grantAll(t, other, granted, 3)
 				backup := dump(t, admin)
 				grantAll(t, s, granted, forgotten)
@@ -105,7 +112,7 @@ func TestOlderFiles(t *testing.T) {
 			server := redistest.Start(t, c.args...)
 			o := &redisstore.Options{Addr: server.URL(), Prefix: "older"}
 			s, other, admin := open(t, nil, o), open(t, nil, o), client(t, server)
-			granted := map[int64]bool{}
+			granted := newTokens()
 			grantAll(t, other, granted, 3)
 			if err := admin.Save(t.Context()).Err(); err != nil {
 				t.Fatal(err)
@@ -130,7 +137,7 @@ func TestReplicaThatForgets(t *testing.T) {
 	p := redistest.StartSentinels(t)
 	o := watched(p)
 	s, other := open(t, nil, &o), open(t, nil, &o)
-	granted := map[int64]bool{}
+	granted := newTokens()
 	grantAll(t, other, granted, 3)
 	if err := client(t, p.Primary).Do(t.Context(), "WAIT", 1, 0).Err(); err != nil {
 		t.Fatal(err)
@@ -152,7 +159,7 @@ func TestPrimaryThatWasAReplica(t *testing.T) {
 	server := redistest.Start(t)
 	o := &redisstore.Options{Addr: server.URL(), Prefix: "replica"}
 	s, other, admin := open(t, nil, o), open(t, nil, o), client(t, server)
-	granted := map[int64]bool{}
+	granted := newTokens()
 	grantAll(t, other, granted, 3)
 	backup := dump(t, admin)
 	grantAll(t, s, granted, forgotten)
@@ -179,11 +186,13 @@ func TestNewLocksOfAnotherServer(t *testing.T) {
 		now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 		o := &redisstore.Options{Addr: server.URL(), Prefix: "behind", Now: func() time.Time { return now }}
 		s := open(t, nil, o)
-		granted := map[int64]bool{}
+		granted := newTokens()
 		grantAll(t, s, granted, 3)
 		server.Another(t)
 		now = now.Add(time.Hour)
-		grantAll(t, s, granted, 3)
+		if _, err := s.Get(t.Context(), key("x")); err != nil {
+			t.Fatal(err)
+		}
 		now = now.Add(-2 * time.Hour)
 		first := token(t, s, key("new"))
 		if at := now.Add(2 * time.Hour).UnixMicro(); first <= at {
@@ -191,6 +200,19 @@ func TestNewLocksOfAnotherServer(t *testing.T) {
 		}
 		if next := token(t, s, key("new")); next != first+1 {
 			t.Errorf("token %d after %d", next, first)
+		}
+	})
+}
+
+// TestAnotherConnectionIsNoOtherServer: nothing is raised while the server is the same, however often it is connected to.
+func TestAnotherConnectionIsNoOtherServer(t *testing.T) {
+	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
+		o := &redisstore.Options{Addr: server.URL(), Prefix: "same"}
+		first := token(t, open(t, nil, o), key("a"))
+		for n := range int64(3) {
+			if next := token(t, open(t, nil, o), key("a")); next != first+n+1 {
+				t.Errorf("token %d after %d", next, first+n)
+			}
 		}
 	})
 }

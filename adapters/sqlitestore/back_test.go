@@ -88,7 +88,10 @@ func TestOlderCopyInPlace(t *testing.T) {
 	}
 	grant(s, "k", 1)
 	grant(s, "rare", 1)
+	third := open(t, path, nil)
+	grant(third, "theirs", 1)
 	back := copyOf(t, path)
+	grant(third, "theirs", 19)
 	grant(s, "k", 19)
 	if warned(s) {
 		t.Error("nothing was put back")
@@ -98,6 +101,7 @@ func TestOlderCopyInPlace(t *testing.T) {
 	if !warned(s) || warned(other) {
 		t.Errorf("warned: %v, and the other process %v", warned(s), warned(other))
 	}
+	grant(open(t, path, nil), "theirs", 1)
 	grant(other, "k", 30)
 	grant(s, "k", 30)
 	grant(other, "rare", 2)

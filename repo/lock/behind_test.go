@@ -21,6 +21,9 @@ type older struct {
 
 func (s *older) Write(ctx context.Context, writes ...docstore.Write) (docstore.Result, error) {
 	s.requests++
+	if s.requests > 1000 {
+		return docstore.Result{}, errors.New("it goes on for ever")
+	}
 	if s.rises {
 		s.least = time.Now().Add(time.Duration(s.requests) * time.Minute).UnixMicro()
 	}
