@@ -175,13 +175,28 @@ func (t *thing) drop(token int64) {
 
 // breakf notes the first promise that was broken.
 func (r *rig) breakf(i invariant, thing, format string, args ...any) {
-	if r.w.broken == nil {
+	if r.w.broken == nil && r.promised(i) {
 		r.w.broken = &Violation{Promises[i], thing, fmt.Sprintf(format, args...), r.w.now}
 	}
 }
 
 // judged counts a judgement.
-func (r *rig) judged(i invariant) { r.count.judged[i]++ }
+func (r *rig) judged(i invariant) {
+	if r.promised(i) {
+		r.count.judged[i]++
+	}
+}
+
+// promised reports whether something is promised by a store of the scene.
+func (r *rig) promised(i invariant) bool { return !r.scene.older || i == tokensRise || i == allEnds }
+
+// twice is the promise that is broken by a token that is granted to two requests.
+func (r *rig) twice() invariant {
+	if r.scene.older {
+		return tokensRise
+	}
+	return oneLease
+}
 
 // ms is a time of the store in milliseconds of the world.
 func ms(t time.Time) int64 { return t.Sub(epoch).Milliseconds() }
@@ -300,7 +315,7 @@ func (r *rig) acquired(q *request, c lock.Acquire, o lock.Outcome) {
 	case lock.OK, lock.LeaseExpired:
 		switch known := t.lease(o.Lease.Token); {
 		case known != nil && known.request != q.id:
-			r.breakf(oneLease, t.name, "request %s was answered with token %d, which request %s got", q.id, o.Lease.Token,
+			r.breakf(r.twice(), t.name, "request %s was answered with token %d, which request %s got", q.id, o.Lease.Token,
 				known.request)
 		case known != nil || o.Code == lock.LeaseExpired && a.token != 0:
 			if r.judged(sameAnswer); known != nil && o.Code == lock.OK { // it claims what was handed over: that ends otherwise
@@ -499,7 +514,7 @@ func (r *rig) began(t *thing, q *request, o analysis.Outcome) {
 			}
 			r.grant(t, q.id, o.Grant.Token, 0, now, ms(o.Grant.ExpiresAt))
 		} else if g.request != q.id {
-			r.breakf(oneLease, t.name, "request %s was answered with token %d, which request %s got", q.id, o.Grant.Token,
+			r.breakf(r.twice(), t.name, "request %s was answered with token %d, which request %s got", q.id, o.Grant.Token,
 				g.request)
 		}
 		r.judged(sameAnswer)
