@@ -22,6 +22,7 @@ import (
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 // blackHole is a proxy whose connections can go dead as those of a network do that drops packets: nothing that is sent
@@ -172,15 +173,16 @@ var throughBlackHole = map[string]func(t *testing.T) (h *blackHole, env, args []
 }
 
 // TestDeadConnections: calls that are under way when connections go dead succeed within their time limit, each once,
-// whether only the connections that there are go dead, or all for a while, or those of a process that was stopped.
+// whether only the connections that there are go dead, or all for a while, or those of a process that was stopped. A
+// try takes real time, and an emulator must answer in it: this is for the night, with no other test of this package
+// beside it. Each adapter's own TestDeadConnections has the same in virtual time, always.
 func TestDeadConnections(t *testing.T) {
-	t.Parallel()
+	suite.Deep(t)
 	for name, begin := range throughBlackHole {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hole, env, args := begin(t)
-			// Far above what tries on dead connections take, so that a busy machine is not what ends a call.
-			p := launch(t, env, append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", "1m"}, args...)...)
+			p := serve(t, env, args...)
 			calls := func(round string) (wait func()) { return callTwenty(t, p.url, round) }
 			signal := func(s syscall.Signal) {
 				t.Helper()

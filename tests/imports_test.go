@@ -35,6 +35,7 @@ var imports = map[string][]string{
 	"internal/owner":                {},
 	"internal/price":                {},
 	"internal/conns":                {},
+	"internal/conns/connstest":      {"internal/conns"},
 	"internal/term":                 {},
 	"internal/lease":                {"contracts", "internal/backoff"},
 	"kazahana":                      {"internal/backoff"},

@@ -290,7 +290,7 @@ func TestTokensOfIssuers(t *testing.T) {
 					env = append(env, c)
 				}
 			}
-			p := launch(t, env, "serve", "--listen", "127.0.0.1:0", "--store", "memory", "--request-timeout", failAfter.String())
+			p := serve(t, env, "--store", "memory")
 			for _, s := range i.tokens {
 				token := s.raw
 				if token == "" {

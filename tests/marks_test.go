@@ -23,9 +23,7 @@ func TestWhatOneServerNotices(t *testing.T) {
 	admin := sdk.NewClient(&sdk.Options{Addr: redis.Addr()})
 	defer admin.Close()
 	store := []string{"--store", "redis", "--redis-addr", redis.URL(), "--redis-shards", "4"}
-	serve := func() string {
-		return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0"}, store...)...).url
-	}
+	begin := func() string { return start(t, store...).url }
 	acquire := func(url, key string) (client.Lease, error) {
 		c, err := client.New(url, &client.Options{Tries: 1})
 		if err != nil {
@@ -42,7 +40,7 @@ func TestWhatOneServerNotices(t *testing.T) {
 		_ = r.Body.Close()
 		return r.StatusCode
 	}
-	first, second := serve(), serve()
+	first, second := begin(), begin()
 	if _, err := acquire(first, "before"); err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestNeighbours(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			// The bounds are far above what is done here: their documents are written and read by both.
-			args := append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", failAfter.String(),
+			args := append([]string{"serve", "--listen", "127.0.0.1:0",
 				"--tenant-rate", "5000", "--subject-rate", "5000",
 				"--max-locks-per-tenant", "5000", "--max-runs-per-tenant", "5000",
 				"--max-identities-per-cluster", "5000", "--max-clusters-per-tenant", "5000"}, open(t)...)

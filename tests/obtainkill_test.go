@@ -250,7 +250,7 @@ func (c *crowd) serverAt(env, args []string) *serverAt {
 	s := &serverAt{
 		env: env, url: "http://" + address, metrics: "http://" + metrics + "/metrics",
 		args: append([]string{
-			"serve", "--listen", address, "--metrics-listen", metrics, "--request-timeout", failAfter.String(),
+			"serve", "--listen", address, "--metrics-listen", metrics,
 		}, args...),
 	}
 	s.front = httptest.NewServer(keepsConnections(s.url, c.told))

@@ -30,7 +30,7 @@ func TestRestoreDrill(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, address,
 		fmt.Sprintf("127.0.0.1:%d", freePort(t))))
 	cmd.Dir = dir
-	cmd.Env = append(environment(), "LEASEHOLD_REQUEST_TIMEOUT="+failAfter.String(),
+	cmd.Env = append(environment(), patient,
 		"PATH="+filepath.Dir(leasehold)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -43,7 +43,7 @@ func TestPlacementOnEveryStore(t *testing.T) {
 		t.Run("serve, "+name, func(t *testing.T) {
 			t.Parallel()
 			env, args := backend(t)
-			p := launch(t, env, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+			p := serve(t, env, args...)
 			handOver(t, p.url, http.DefaultTransport, "acme", "")
 		})
 	}

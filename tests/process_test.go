@@ -161,15 +161,24 @@ type process struct {
 	ended  chan error
 }
 
-// start runs `leasehold serve` with the arguments and waits until it says that it listens. Its requests may take as
-// long as a test waits: a busy machine's disk can take longer than the usual limit.
+// start runs `leasehold serve` with the arguments and waits until it says that it listens.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	return launch(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", failAfter.String()},
-		args...)...)
+	return serve(t, nil, args...)
 }
 
-// launch runs the command and waits until it says that it listens.
+// serve is start with an environment.
+func serve(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	return launch(t, env, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+}
+
+// patient is a setting with which a server's requests, and the opening of its store, may take as long as a test waits.
+// An emulator in this process has its turn beside all tests that run at once, and an opening is two dozen requests to
+// it, one after the other; a busy machine's disk can take longer than the usual limit.
+var patient = "LEASEHOLD_REQUEST_TIMEOUT=" + failAfter.String()
+
+// launch runs the command, which is [patient], and waits until it says that it listens.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	return launchOf(t, binary(t), env, args...)
@@ -179,7 +188,7 @@ func launch(t *testing.T, env []string, args ...string) *process {
 func launchOf(t *testing.T, program string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(program, args...), ended: make(chan error, 1)}
-	p.cmd.Env = append(environment(), env...)
+	p.cmd.Env = append(append(environment(), patient), env...)
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -32,7 +32,7 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env, args := backend(t)
-			p := launch(t, env, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+			p := serve(t, env, args...)
 			c, err := client.New(p.url, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -45,8 +45,7 @@ func TestServeOnEveryStore(t *testing.T) {
 	for name, backend := range backends {
 		t.Run(name, func(t *testing.T) {
 			env, args := backend(t)
-			args = append([]string{"serve", "--listen", "127.0.0.1:0", "--request-timeout", failAfter.String()}, args...)
-			p := launch(t, env, args...)
+			p := serve(t, env, args...)
 			take := func() (client.Lease, error) {
 				t.Helper()
 				c, err := client.New(p.url, nil)
@@ -61,7 +60,7 @@ func TestServeOnEveryStore(t *testing.T) {
 				t.Fatalf("%+v, %v\n%s", first, err, p.stderr.Bytes())
 			}
 			p.kill(t)
-			p = launch(t, env, args...)
+			p = serve(t, env, args...)
 			if again, err := take(); err != nil || !again.Replayed || again.LeaseID != first.LeaseID {
 				t.Errorf("before %+v\nafter  %+v, %v\n%s", first, again, err, p.stderr.Bytes())
 			}

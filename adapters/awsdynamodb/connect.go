@@ -18,7 +18,11 @@ const connections = 128
 func connect(ctx context.Context, o *Options, set *conns.Set) (*sdk.Client, error) {
 	client := awshttp.NewBuildableClient().WithTimeout(conns.TryTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = connections, connections
-		t.DialContext = set.Track(t.DialContext)
+		dial := conns.Dial(t.DialContext)
+		if o.dial != nil {
+			dial = o.dial
+		}
+		t.DialContext = set.Track(dial)
 	})
 	c, err := awsconfig.Load(ctx, awsconfig.Options{Service: "dynamodb", Region: o.Region, Endpoint: o.Endpoint,
 		HTTP: client})

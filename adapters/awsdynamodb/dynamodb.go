@@ -115,6 +115,8 @@ type Options struct {
 
 	// Now is the caller's clock; nil means time.Now.
 	Now func() time.Time
+
+	dial conns.Dial // in tests, instead of the system's
 }
 
 // Store is a [docstore.Store] in a DynamoDB table.

@@ -40,13 +40,17 @@ var reconnect = grpc.ConnectParams{
 }
 
 // dialOptions make connections that are in the set. Where a proxy leads to the service, gRPC dials by itself, for it
-// asks no proxy if it is given a dialer; keepAlive then finds the dead ones.
-func dialOptions(set *conns.Set, proxied bool) []grpc.DialOption {
+// asks no proxy if it is given a dialer; keepAlive then finds the dead ones. dial makes connections instead of the
+// system, if it is not nil.
+func dialOptions(set *conns.Set, dial conns.Dial, proxied bool) []grpc.DialOption {
 	o := []grpc.DialOption{grpc.WithConnectParams(reconnect)}
 	if proxied {
 		return o
 	}
-	dial := set.Track((&net.Dialer{}).DialContext)
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	dial = set.Track(dial)
 	return append(o, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 		network := "tcp"
 		if path, ok := strings.CutPrefix(address, "unix:"); ok {
@@ -68,14 +72,14 @@ const service = "firestore.googleapis.com"
 func connect(ctx context.Context, o Options) (*Store, error) {
 	set := &conns.Set{}
 	options := []option.ClientOption{option.WithGRPCDialOption(grpc.WithKeepaliveParams(keepAlive))}
-	for _, dial := range dialOptions(set, proxied()) {
+	for _, dial := range dialOptions(set, o.dial, proxied()) {
 		options = append(options, option.WithGRPCDialOption(dial))
 	}
 	options = append(options, o.ClientOptions...)
 	release := func() error { return nil }
 	emulator := os.Getenv(emulatorVariable)
 	if emulator != "" {
-		conn, err := dialEmulator(emulator, set)
+		conn, err := dialEmulator(emulator, set, o.dial)
 		if err != nil {
 			return nil, fmt.Errorf("firestore: %s is %q: %w", emulatorVariable, emulator, err)
 		}
@@ -148,11 +152,11 @@ func findProject(ctx context.Context, o Options, emulator bool) (string, error) 
 }
 
 // dialEmulator opens a connection in plain text. It connects with the first request.
-func dialEmulator(address string, set *conns.Set) (*grpc.ClientConn, error) {
+func dialEmulator(address string, set *conns.Set, dial conns.Dial) (*grpc.ClientConn, error) {
 	if _, host, ok := strings.Cut(address, "://"); ok {
 		address = host
 	}
-	return grpc.NewClient("passthrough:///"+address, append(dialOptions(set, false),
+	return grpc.NewClient("passthrough:///"+address, append(dialOptions(set, dial, false),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithPerRPCCredentials(emulatorOwner{}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))...)

@@ -116,6 +116,8 @@ type Options struct {
 
 	// ClientOptions are given to the client library: credentials, an endpoint, a connection.
 	ClientOptions []option.ClientOption
+
+	dial conns.Dial // in tests, instead of the system's
 }
 
 // Store is a [docstore.Store] in a Firestore database.

@@ -63,7 +63,7 @@ func (o *Options) settings(set *conns.Set) (*sdk.Options, error) {
 	if c.ReadTimeout == 0 {
 		c.ReadTimeout = conns.TryTimeout
 	}
-	c.Dialer = dialer(set, c)
+	c.Dialer = dialer(set, c, o.dial)
 	c.ContextTimeoutEnabled = true
 	c.DialerRetries = 1 // the store has its own rules for retrying
 	c.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -107,9 +107,12 @@ func (dialing) ProcessHook(next sdk.ProcessHook) sdk.ProcessHook { return next }
 func (dialing) ProcessPipelineHook(next sdk.ProcessPipelineHook) sdk.ProcessPipelineHook { return next }
 
 // dialer makes connections that are in the set, below TLS, if it is used: the library then asks the system whether the
-// server has closed them.
-func dialer(set *conns.Set, c *sdk.Options) conns.Dial {
-	dial := set.Track((&net.Dialer{Timeout: c.DialTimeout}).DialContext)
+// server has closed them. dial makes them instead of the system, if it is not nil.
+func dialer(set *conns.Set, c *sdk.Options, dial conns.Dial) conns.Dial {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: c.DialTimeout}).DialContext
+	}
+	dial = set.Track(dial)
 	if c.TLSConfig == nil {
 		return dial
 	}

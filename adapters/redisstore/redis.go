@@ -76,6 +76,7 @@ type Options struct {
 	Now func() time.Time
 
 	insistEvery time.Duration // in tests, instead of insistEvery
+	dial        conns.Dial    // in tests, instead of the system's
 }
 
 // Store is a [docstore.Store] in Redis.

@@ -46,9 +46,14 @@ func (s *Store) retry(ctx context.Context, writes []docstore.Write, request func
 		if sdk.HasErrorPrefix(err, "max number of clients reached") {
 			s.sent.Throttled.Add(1)
 		}
-		if silent(err) {
+		switch {
+		case silent(err):
 			s.conns.Leave()
-		} else {
+		case errors.Is(err, conns.ErrLeft): // the pool may have more of them
+			if docstore.Gone(ctx) == nil {
+				continue
+			}
+		default:
 			failed++
 		}
 		if docstore.Gone(ctx) != nil || failed == tries || time.Since(began) >= retryTimeout || !mayRepeat(err, writes) ||

@@ -16,6 +16,7 @@ package conns
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,11 @@ const (
 // young is how long the request on a silent connection has waited, at the most, if it is left to its own time limit. It
 // is a little less than TryTimeout: a request is sent a little after its try began.
 const young = TryTimeout - TryTimeout/10
+
+// ErrLeft is the error of a request that found its connection closed by [Set.Leave] or [Set.Begin] before anything of it
+// was sent. A pool that does not ask its connections how they are, as one cannot below TLS, still has such ones. Nothing
+// was executed, and the next try takes another one.
+var ErrLeft = errors.New("the connection was left before the request")
 
 // Dial makes a connection.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -137,6 +143,7 @@ func (s *Set) closeThose(dead func(*conn) bool) {
 	}
 	s.mu.Unlock()
 	for _, c := range leave {
+		c.left.Store(true)
 		_ = c.Close() // its client is told by the next read or write
 	}
 }
@@ -149,6 +156,7 @@ type conn struct {
 	set   *Set
 	came  atomic.Int64
 	waits atomic.Int64 // since something was sent and nothing came; 0 if nothing was
+	left  atomic.Bool  // the set closed it
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -161,8 +169,28 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	c.waits.CompareAndSwap(0, now())
-	return c.Conn.Write(b)
+	first := c.waits.CompareAndSwap(0, now())
+	n, err := c.Conn.Write(b)
+	if err != nil && n == 0 && first {
+		c.waits.Store(0)
+		err = c.unsent(err)
+	}
+	return n, err
+}
+
+// SetDeadline and its kin are what clients call before they send.
+func (c *conn) SetDeadline(t time.Time) error { return c.unsent(c.Conn.SetDeadline(t)) }
+
+func (c *conn) SetReadDeadline(t time.Time) error { return c.unsent(c.Conn.SetReadDeadline(t)) }
+
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.unsent(c.Conn.SetWriteDeadline(t)) }
+
+// unsent says of an error that the set closed the connection, where no request waits on it.
+func (c *conn) unsent(err error) error {
+	if err == nil || !c.left.Load() || c.waits.Load() != 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrLeft, err)
 }
 
 func (c *conn) Close() error {

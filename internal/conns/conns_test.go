@@ -179,3 +179,33 @@ func TestSystem(t *testing.T) {
 		t.Error("a pipe is none of the system's")
 	}
 }
+
+// TestLeft: a request on a connection that was left while it was idle was not sent, and the error says so; of one that
+// had begun it does not.
+func TestLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var set conns.Set
+		idle, asked := dial(t, &set), dial(t, &set)
+		time.Sleep(conns.TryTimeout)
+		asked.sends()
+		time.Sleep(conns.TryTimeout)
+		set.Leave()
+		if _, err := idle.client.Write([]byte{1}); !errors.Is(err, conns.ErrLeft) || !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("an idle one: %v", err)
+		}
+		if _, err := asked.client.Write([]byte{1}); errors.Is(err, conns.ErrLeft) || !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("one with a request: %v", err)
+		}
+		if err := idle.client.SetWriteDeadline(time.Time{}); !errors.Is(err, conns.ErrLeft) {
+			t.Errorf("an idle one, before a request: %v", err)
+		}
+		if err := asked.client.SetReadDeadline(time.Time{}); errors.Is(err, conns.ErrLeft) {
+			t.Errorf("one with a request, before its response: %v", err)
+		}
+		closed := dial(t, &set)
+		_ = closed.client.Close()
+		if _, err := closed.client.Write([]byte{1}); errors.Is(err, conns.ErrLeft) {
+			t.Errorf("one that its client closed: %v", err)
+		}
+	})
+}
