@@ -209,6 +209,12 @@ func (e *examination) audit(c *settings.Config) error {
 		err = tryFolder(filepath.Dir(c.AuditLog))
 	case err == nil:
 		err = f.Close()
+		if err == nil && c.AuditSize > 0 {
+			err = tryFolder(filepath.Dir(c.AuditLog)) // it is renamed there
+		}
+	}
+	if detail, fix := auditBesideStore(c); err == nil && detail != "" {
+		return e.tell("audit", "warn", detail, fix)
 	}
 	return e.result("audit", err, "events go to "+c.AuditLog,
 		"let the server's user write there, or name another file with "+c.Name("LEASEHOLD_AUDIT_LOG"))

@@ -28,8 +28,12 @@ const (
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	Log     *slog.Logger  // one line for each request, see RequestMessage, and faults; nil means none
-	Audit   *slog.Logger  // audit events, see AuditMessage; nil means Log
+	Log   *slog.Logger // one line for each request, see RequestMessage, and faults; nil means none
+	Audit *slog.Logger // audit events, see AuditMessage; nil means Log
+	// AuditUnknown gets the audit events of requests that were rejected before it was known who sent them, instead of
+	// Audit: anyone can cause them. nil means Audit.
+	AuditUnknown *slog.Logger
+
 	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
 	// Home is where GET / leads browsers, relative to it, such as "console/". Empty: nowhere, and other programs are told
 	// that there is no such path in any case.

@@ -184,7 +184,7 @@ var Table = []Instrument{
 		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter,
 		Attributes: []string{attrOperation, attrOutcome},
 		CloudWatch: []string{attrOutcome},
-		Help:       "Audit events that were written to the log.",
+		Help:       "Audit events; requests that share one, whose senders were not identified, count each.",
 		Question:   "Who changes rights, how often are callers rejected, and does the log have every event?",
 	},
 	{
