@@ -99,6 +99,7 @@ func TestDoctorOfSettings(t *testing.T) {
 		fix    string // a part of what it says to do
 	}{
 		{"sqlite", []string{"--data", data}, "", exitOK, "write ok", ""},
+		{"its log", []string{"--data", data}, "", exitOK, "log ok", ""},
 		{"its clock", []string{"--data", data}, "", exitOK, "clock ok", ""},
 		{"its index", []string{"--data", data}, "", exitOK, "index ok", ""},
 		{"its removal", []string{"--data", data}, "", exitOK, "removal ok", ""},

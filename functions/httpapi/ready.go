@@ -131,6 +131,8 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
 			"not ready: this machine's clock is off, and requests fail with CLOCK_SKEW")
 	case errors.Is(err, docstore.ErrFull):
 		return causedBy(err, contracts.CodeUnavailable, "not ready: the store is full; reading works, writing does not")
+	case errors.Is(err, docstore.ErrBlocked):
+		return causedBy(err, contracts.CodeUnavailable, "not ready: "+blocked)
 	case errors.Is(err, context.DeadlineExceeded):
 		return causedBy(err, contracts.CodeUnavailable, "not ready: the store did not complete a write in time")
 	default:

@@ -1,0 +1,91 @@
+package sqlitestore_test
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
+)
+
+// grow writes until the log has so many bytes, while a read holds it.
+func grow(t *testing.T, s *sqlitestore.Store, least int64) {
+	t.Helper()
+	text := docstore.String(strings.Repeat("x", 200_000))
+	if err := s.WhileReading(t.Context(), key("a"), func() {
+		for n := 0; s.LogBytes() < least; n++ {
+			w := increment(key(strconv.Itoa(n % 10)))
+			w.Set = docstore.Doc{"text": text}
+			if _, err := s.Write(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLogShrinks: after a long read, during which the log grew, it is 4 MiB at the most again once something is written,
+// also while others read all the time. What was written is there.
+func TestLogShrinks(t *testing.T) {
+	t.Parallel()
+	const most = 4<<20 + 1<<20
+	for name, c := range map[string]struct{ reading, writes int }{"alone": {0, 10}, "beside reads": {8, 1000}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
+			grow(t, s, 8<<20)
+			over := make(chan struct{})
+			var running sync.WaitGroup
+			for range c.reading {
+				running.Go(func() {
+					for {
+						select {
+						case <-over:
+							return
+						default:
+						}
+						if _, err := s.List(t.Context(), docstore.Query{Kind: "k"}); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			n := 0
+			for ; n < c.writes && s.LogBytes() > most; n++ {
+				if _, err := s.Write(t.Context(), increment(key("b"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(over)
+			running.Wait()
+			if got := s.LogBytes(); got > most {
+				t.Errorf("the log has %d bytes after %d writes", got, n)
+			} else {
+				t.Logf("%d bytes after %d writes", got, n)
+			}
+			if got := count(t, s, key("b")); got != int64(n) {
+				t.Errorf("%d writes are there of %d", got, n)
+			}
+		})
+	}
+}
+
+// TestLargeLogIsWarnedOf: one of 64 MiB is a warning, which metrics count, and a smaller one is none.
+func TestLargeLogIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
+	if u := s.Usage(); !u.Log.Known || u.Log.Bytes != s.LogBytes() || u.Warnings != 0 {
+		t.Errorf("%+v", u)
+	}
+	if w := s.LargeLog(64<<20 - 1); len(w) != 0 {
+		t.Errorf("%v", w)
+	}
+	if w := s.LargeLog(64 << 20); len(w) != 1 || !strings.Contains(w[0], "leasehold.db-wal, the log of the store, has 64 MB") {
+		t.Errorf("%v", w)
+	}
+}
