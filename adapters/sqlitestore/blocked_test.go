@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,7 +76,7 @@ func TestStoppedHolderIsNamed(t *testing.T) {
 			}
 		}
 	}
-	pid := fmt.Sprint(c.Process.Pid)
+	pid := strconv.Itoa(c.Process.Pid)
 	blocked("process "+pid+" (", "if it keeps it")
 	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

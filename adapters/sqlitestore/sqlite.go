@@ -28,7 +28,7 @@
 //
 // # What can go wrong
 //
-// Another process may keep the write lock for longer than Options.BusyTimeout: that is [docstore.ErrBlocked], which names
+// Another process may keep the write lock for longer than Options.BusyTimeout: that is [docstore.ErrBlocked], and names
 // it on Linux. A call waits no longer than that for the lock. The log may grow while another process reads for long; it
 // shrinks when that has ended, see [Store.Warnings]. The disk may be full or fail, the file
 // or its log may be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. Every

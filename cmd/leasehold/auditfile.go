@@ -125,7 +125,10 @@ func (f *auditFile) rotate() error {
 		return err
 	}
 	older := func(n int) string { return fmt.Sprint(f.path, ".", n) }
-	for n := f.files; os.Remove(older(n)) == nil; n++ { // there were more of them
+	for n := f.files; exists(older(n)); n++ { // more of them were kept before
+		if err := os.Remove(older(n)); err != nil {
+			return err
+		}
 	}
 	free := 1
 	for free < f.files-1 && exists(older(free)) {

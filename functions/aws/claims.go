@@ -122,8 +122,8 @@ func (c claims) text(name string) string {
 	return string(raw)
 }
 
-// expiry is when the token of the claims expires; zero if they do not say it as a number, as that of a Cognito authorizer
-// of a REST API is none.
+// expiry is when the token of the claims expires; zero if they do not say it as a number, as those of a Cognito
+// authorizer of a REST API.
 func (c claims) expiry() time.Time {
 	seconds, err := strconv.ParseInt(c.text("exp"), 10, 64)
 	if err != nil || seconds <= 0 {

@@ -416,9 +416,8 @@ var Table = []Instrument{
 	},
 	{
 		Name: nameStoreLogSize, Group: groupStore, Unit: "By", Kind: Gauge, Attributes: []string{attrSystem},
-		CloudWatch: []string{},
-		Help:       "Size of SQLite's log, the file that ends in -wal. From 64 MiB on it is a warning.",
-		Question:   "Does a program read the file for so long that its log grows?",
+		Help:     "Size of SQLite's log, the file that ends in -wal. From 64 MiB on it is a warning.",
+		Question: "Does a program read the file for so long that its log grows?",
 	},
 	{
 		Name: nameClockOffset, Group: groupStore, Unit: "s", Kind: Gauge, Attributes: []string{attrSystem},
