@@ -16,7 +16,7 @@ const (
 	cutLogEvery = 64
 
 	// cutLogWithin is how long reads of this store are held up for that at most, until those under way have ended.
-	cutLogWithin = 50 * time.Millisecond
+	cutLogWithin = 200 * time.Millisecond
 
 	// logWarning is the size of a log of which [Store.Warnings] warns.
 	logWarning = 64 << 20

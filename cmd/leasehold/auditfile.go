@@ -72,13 +72,15 @@ func (f *auditFile) Write(event []byte) (int, error) {
 	if f.closed {
 		return 0, os.ErrClosed
 	}
-	full := f.size > 0 && f.has > 0 && f.has+int64(len(event)) > f.size && time.Now().After(f.rest)
-	if full || f.file == nil || time.Since(f.looked) >= lookAtAuditFile {
+	full := func() bool {
+		return f.size > 0 && f.has > 0 && f.has+int64(len(event)) > f.size && time.Now().After(f.rest)
+	}
+	if full() || f.file == nil || time.Since(f.looked) >= lookAtAuditFile {
 		if err := f.follow(); err != nil {
 			return 0, err
 		}
 	}
-	if full && f.has > 0 { // it may be another one now
+	if full() { // it may be another one now
 		if err := f.rotate(); err != nil {
 			f.rest = time.Now().Add(rotateAgain)
 			f.log.Error("the file of audit events cannot be rotated: it grows beyond its size", "file", f.path, "err", err)

@@ -170,8 +170,11 @@ func TestAuditFileOfAnother(t *testing.T) {
 	if err := os.Rename(path, path+"-2026"); err != nil {
 		t.Skip("open files cannot be renamed here")
 	}
+	if err := os.WriteFile(path, []byte("z\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	put(t, f, "c")
-	if got := fmt.Sprint(content(t, folder)); got != "map[audit:c audit-2026:ab]" {
+	if got := fmt.Sprint(content(t, folder)); got != "map[audit:zc audit-2026:ab]" {
 		t.Error(got)
 	}
 }
