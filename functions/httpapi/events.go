@@ -29,7 +29,7 @@ const (
 // errNoNews is a page of events that the caller has seen.
 var errNoNews = errors.New("no news")
 
-func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error {
+func (a *api) listEvents(w http.ResponseWriter, r *http.Request, caller Caller) error {
 	q, err := query(r, "after", "member", "wait_seconds", "page_size")
 	if err != nil {
 		return err

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -114,28 +112,6 @@ func (f *frame) tellRejections(k rejection, count int64) {
 		Schema: contracts.AuditSchema, ID: rand.Text(), At: direct.Time(time.Now()), Clock: "server",
 		Action: rejectedAction, Outcome: outcome, Rejected: k.reason, Remote: k.network, Count: count,
 	}))
-}
-
-// networkOf is the network that an address is in: of IPv4 the first three numbers, of IPv6 the first half, which is
-// what one customer has. Another text is its own.
-func networkOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return cut(host, maxUnknownName)
-	}
-	addr, bits := addr.Unmap().WithZone(""), 24
-	if addr.Is6() {
-		bits = 64
-	}
-	network, err := addr.Prefix(bits)
-	if err != nil {
-		return host
-	}
-	return network.String()
 }
 
 // ofUnknown keeps an event short that is about a request of a sender who is not known.
