@@ -34,6 +34,8 @@ type call struct {
 	mu      sync.Mutex
 	taken   bool
 	givenUp bool
+
+	begun time.Time // when it came into the queue
 }
 
 // Write implements [docstore.Store]. If the context ends while the call waits for its turn, nothing is written and the
@@ -85,6 +87,7 @@ type queue struct {
 
 func (q *queue) add(c *call) {
 	q.mu.Lock()
+	c.begun = time.Now()
 	q.calls = append(q.calls, c)
 	q.mu.Unlock()
 	select {
@@ -97,6 +100,27 @@ func (q *queue) size() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.calls)
+}
+
+// oldest is when the first call came that waits.
+func (q *queue) oldest() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.calls) == 0 {
+		return time.Now() // it is not asked then
+	}
+	return q.calls[0].begun
+}
+
+// since is how many of the calls that wait came up to a time: they are in the order of their arrival.
+func (q *queue) since(at time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for n < len(q.calls) && !q.calls[n].begun.After(at) {
+		n++
+	}
+	return n
 }
 
 // take removes up to most calls, the oldest first, and returns those that were not given up, each with its mu held.
@@ -136,6 +160,7 @@ type writer struct {
 	marks marks
 
 	counters counters
+	sinceCut int // transactions since it was tried to cut the log
 
 	transactions, applied, refused atomic.Int64
 }
@@ -191,17 +216,21 @@ func (w *writer) stop() {
 // serve takes the write lock, then all calls that wait by then: while another process keeps the lock, the group
 // grows.
 func (w *writer) serve() {
-	waiting := w.queue.size()
-	if err := w.lock(); err != nil {
+	waiting, busy := w.queue.size(), w.store.busy
+	if err := w.lock(w.queue.oldest().Add(busy)); err != nil {
+		if isBusy(err) { // each call has its own time
+			waiting = max(1, w.queue.since(time.Now().Add(-busy)))
+		}
 		w.fail(w.queue.take(waiting), err)
 		return
 	}
 	w.apply(w.queue.take(maxBatch))
+	w.cutLog()
 }
 
-// lock begins a transaction.
-func (w *writer) lock() error {
-	if err := w.store.retry(context.Background(), func() error { return w.begin.exec() }); err != nil {
+// lock begins a transaction, and waits for other processes until a time.
+func (w *writer) lock(end time.Time) error {
+	if err := w.store.retryUntil(context.Background(), end, func() error { return w.begin.exec() }); err != nil {
 		return err
 	}
 	if err := w.store.stillThere(); err != nil {
@@ -352,8 +381,9 @@ func (w *writer) separate(calls []*call, cause error) {
 		w.fail(calls, cause)
 		return
 	}
+	end := time.Now().Add(w.store.busy)
 	for i := range calls {
-		if err := w.lock(); err != nil {
+		if err := w.lock(end); err != nil {
 			w.fail(calls[i:i+1], err)
 			continue
 		}

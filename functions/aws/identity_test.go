@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
@@ -106,7 +107,8 @@ func TestAuthorizers(t *testing.T) {
 		{"claims of a token that are not text", withIAM, map[string]any{"jwt": map[string]any{"claims": map[string]any{
 			"sub": "ann", "tenant_id": "acme", "exp": 1773345838, "admin": true, "groups": []string{"a"},
 			"address": map[string]string{"country": "x"},
-		}}}, ann, ""},
+		}}}, httpapi.Caller{Subject: "ann", Tenant: "acme", Until: time.Unix(1773345838, 0)}, ""},
+		{"an end that is no number", withIAM, claims("exp", "Thu Mar 12 20:03:58 UTC 2026"), ann, ""},
 		{"no claims", withIAM, map[string]any{"jwt": map[string]any{}}, httpapi.Caller{},
 			"the token's claim sub is required"},
 		{"the route's scopes are not the caller's", withIAM, claims(), ann, ""},

@@ -29,7 +29,7 @@ const (
 // errNoNews is a page of events that the caller has seen.
 var errNoNews = errors.New("no news")
 
-func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error {
+func (a *api) listEvents(w http.ResponseWriter, r *http.Request, caller Caller) error {
 	q, err := query(r, "after", "member", "wait_seconds", "page_size")
 	if err != nil {
 		return err
@@ -78,7 +78,15 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, _ Caller) error
 		_, err = look()
 	} else {
 		asked, begin := time.Duration(wait)*time.Second, time.Now()
-		err = a.watches.wait(r.Context(), noteOf(r).party, a.longest(r.Context(), asked), look)
+		ctx, waits := a.credentials.begin(r.Context(), r, caller)
+		defer waits.ended()
+		err = a.watches.wait(ctx, noteOf(r).party, a.longest(ctx, asked), func() (due time.Duration, err error) {
+			err = waits.step(ctx, func() (err error) { due, err = look(); return err })
+			return due, err
+		})
+		if why := waits.rejected(); why != nil && err != nil {
+			return why
+		}
 		if held := time.Since(begin); held < asked-asked/10 {
 			again = max(pollEventsAgain-held, pollEventsLeast)
 		}

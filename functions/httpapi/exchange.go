@@ -44,18 +44,19 @@ func withRequestID(next http.Handler) http.Handler {
 
 // exchangeLog is what the layers of one exchange tell its log line.
 type exchangeLog struct {
-	begin  time.Time
-	writer http.ResponseWriter
-	ctx    context.Context //nolint:containedctx // of the request, without the time limit of its work
-	code   contracts.Code
-	detail string // for the caller
-	err    error
-	caller Caller
-	known  bool   // the caller was identified
-	party  party  // for whom the request counts where callers share something
-	action string // Route.Audit
-	frame  *frame // that handles the request; nil in no exchange
-	whole  bool   // the body of the request was read to its end, or will not arrive
+	begin   time.Time
+	writer  http.ResponseWriter
+	ctx     context.Context //nolint:containedctx // of the request, without the time limit of its work
+	code    contracts.Code
+	detail  string // for the caller
+	err     error
+	caller  Caller
+	known   bool   // the caller was identified
+	unknown bool   // it was rejected before that
+	party   party  // for whom the request counts where callers share something
+	action  string // Route.Audit
+	frame   *frame // that handles the request; nil in no exchange
+	whole   bool   // the body of the request was read to its end, or will not arrive
 
 	event     contracts.AuditEvent   // what the endpoint says in it
 	apart     []contracts.AuditEvent // of a command on several locks: one for each
@@ -121,8 +122,10 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		defer func() { // also after a panic that cuts the connection
 			took, requestID := time.Since(n.begin), n.requestID
 			f.outcomes.remember(r, n, s.status, took, requestID)
-			f.writeAudit(n.ctx, r, n, requestID)
-			f.writeLine(r, n, s.status, took, requestID)
+			if !f.fold(n.ctx, r, n) {
+				f.writeAudit(n.ctx, r, n, requestID)
+				f.writeLine(r, n, s.status, took, requestID)
+			}
 			f.measure(r, n, s.status, took)
 			if f.traces != nil {
 				end(telemetry.Served{Route: n.path(), Tenant: n.tenant, Request: requestID, Status: s.status,

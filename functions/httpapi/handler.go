@@ -28,8 +28,12 @@ const (
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	Log     *slog.Logger  // one line for each request, see RequestMessage, and faults; nil means none
-	Audit   *slog.Logger  // audit events, see AuditMessage; nil means Log
+	Log   *slog.Logger // one line for each request, see RequestMessage, and faults; nil means none
+	Audit *slog.Logger // audit events, see AuditMessage; nil means Log
+	// AuditUnknown gets the audit events of requests that were rejected before it was known who sent them, instead of
+	// Audit: anyone can cause them. nil means Audit.
+	AuditUnknown *slog.Logger
+
 	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
 	// Home is where GET / leads browsers, relative to it, such as "console/". Empty: nowhere, and other programs are told
 	// that there is no such path in any case.
@@ -127,7 +131,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		frame: f, store: store, identity: identity, guard: lock.NewGuard(
 			store, &lock.GuardOptions{Now: o.Now, MaxPerTenant: o.Limits.LocksPerTenant}),
 	}
-	f.caller = a.identify
+	f.caller, a.credentials.identify, a.credentials.challenge = a.identify, a.identify, identity.Challenge()
 	a.locks = lock.New(store, &lock.Options{
 		Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant, Stop: o.Stop, Working: a.step,
 		Seat:           a.seat,
@@ -166,17 +170,18 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 type api struct {
 	*frame
 
-	store      docstore.Store
-	identity   Identity
-	now        func() time.Time
-	locks      *lock.Locks
-	guard      *lock.Guard
-	analyses   *analysis.Analyses
-	runs       *runs.Runs
-	machineIDs *machineid.Service
-	idQuota    *idQuota
-	placement  *placement.Service
-	watches    *watches
+	store       docstore.Store
+	identity    Identity
+	credentials credentials
+	now         func() time.Time
+	locks       *lock.Locks
+	guard       *lock.Guard
+	analyses    *analysis.Analyses
+	runs        *runs.Runs
+	machineIDs  *machineid.Service
+	idQuota     *idQuota
+	placement   *placement.Service
+	watches     *watches
 
 	maxWait     time.Duration // for which a response is held
 	lockWaiters *bound

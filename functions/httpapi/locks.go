@@ -57,10 +57,15 @@ func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
 	}
 	ctx, cancel := n.within(lock.MaxWaitSeconds*time.Second + a.timeout)
 	defer cancel()
+	ctx, waits := a.credentials.begin(ctx, r, c)
+	defer waits.ended()
 	most := a.longest(ctx, time.Duration(command.WaitSeconds)*time.Second)
 	begin := time.Now()
 	o, err := a.locks.AcquireWithin(context.WithValue(ctx, partyKey{}, n.party), command, most)
 	factsOf(r).Waits, factsOf(r).Waited = true, o.Waited
+	if why := waits.rejected(); why != nil && (err != nil || o.Code != lock.OK) {
+		return why
+	}
 	return sendLease(w, r, c, o, command.PollAfter(o, time.Since(begin)), err)
 }
 
@@ -95,17 +100,20 @@ func sendGaveUp(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome
 // partyKey is the key of whom a request that waits, and its steps, count for.
 type partyKey struct{}
 
-// step carries out a step of a request that waits for a lock: in a slot, and with its own time limit. A request that
-// does not wait has both.
+// step carries out a step of a request that waits for a lock: if its caller is still who it was, in a slot, and within a
+// time limit of its own. A request that does not wait has all that.
 func (a *api) step(ctx context.Context, _ string, do func(context.Context) error) error {
 	by, waits := ctx.Value(partyKey{}).(party)
 	if !waits {
 		return do(ctx)
 	}
-	return a.admission.slots.with(ctx, by, func() error {
-		ctx, cancel := context.WithTimeout(ctx, a.timeout)
-		defer cancel()
-		return do(ctx)
+	w, _ := ctx.Value(waitKey{}).(*wait)
+	return w.step(ctx, func() error {
+		return a.admission.slots.with(ctx, by, func() error {
+			ctx, cancel := context.WithTimeout(ctx, a.timeout)
+			defer cancel()
+			return do(ctx)
+		})
 	})
 }
 

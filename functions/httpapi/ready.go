@@ -144,6 +144,8 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
 			"not ready: the store may be losing documents; the server's log has the reason")
 	case errors.Is(err, docstore.ErrFull):
 		return causedBy(err, contracts.CodeUnavailable, "not ready: the store is full; reading works, writing does not")
+	case errors.Is(err, docstore.ErrBlocked):
+		return causedBy(err, contracts.CodeUnavailable, "not ready: "+blocked)
 	case errors.Is(err, context.DeadlineExceeded):
 		return causedBy(err, contracts.CodeUnavailable, "not ready: the store did not complete a write in time")
 	default:

@@ -94,13 +94,17 @@ func newBound(r resource, whole int64, queue int, wait time.Duration) *bound {
 const strangers = "\x00"
 
 // stranger is a caller that is not known: its network, which is what it cannot change at will.
-func stranger(remote string) party {
+func stranger(remote string) party { return party{strangers, networkOf(remote)} }
+
+// networkOf is the network that an address is in: of IPv4 the first three numbers, of IPv6 the first half, which is
+// what one customer has. Another text is its own.
+func networkOf(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		remote = host
 	}
 	addr, err := netip.ParseAddr(remote)
 	if err != nil {
-		return party{strangers, remote}
+		return cut(remote, maxUnknownName)
 	}
 	bits := 24
 	if addr = addr.Unmap(); addr.Is6() {
@@ -108,7 +112,7 @@ func stranger(remote string) party {
 	}
 	network, err := addr.WithZone("").Prefix(bits)
 	if err != nil {
-		return party{strangers, remote}
+		return remote
 	}
-	return party{strangers, network.String()}
+	return network.String()
 }

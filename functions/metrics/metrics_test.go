@@ -119,6 +119,7 @@ func (*faulty) Usage() docstore.Usage {
 	return docstore.Usage{
 		Requests: 7, Retries: 2, Throttled: 1, Warnings: 1, Billed: docstore.Billed{Known: true, Reads: 1.5, Writes: 4},
 		Clock: docstore.Clock{Known: true, Offset: 250 * time.Millisecond, Uncertainty: time.Millisecond},
+		Log:   docstore.Log{Known: true, Bytes: 4096},
 	}
 }
 

@@ -134,6 +134,7 @@ const (
 	nameStoreBilled      = "leasehold.store.billed"
 	nameStoreThrottled   = "leasehold.store.throttled"
 	nameStoreWarnings    = "leasehold.store.warnings"
+	nameStoreLogSize     = "leasehold.store.log.size"
 	nameClockOffset      = "leasehold.store.clock.offset"
 	nameClockUncertainty = "leasehold.store.clock.uncertainty"
 )
@@ -184,7 +185,7 @@ var Table = []Instrument{
 		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter,
 		Attributes: []string{attrOperation, attrOutcome},
 		CloudWatch: []string{attrOutcome},
-		Help:       "Audit events that were written to the log.",
+		Help:       "Audit events; requests that share one, whose senders were not identified, count each.",
 		Question:   "Who changes rights, how often are callers rejected, and does the log have every event?",
 	},
 	{
@@ -412,6 +413,11 @@ var Table = []Instrument{
 		Name: nameStoreWarnings, Group: groupStore, Unit: "{warning}", Kind: Gauge, Attributes: []string{attrSystem},
 		Help:     "What is set up in a way that can cost data; the log says what.",
 		Question: "Was the setting of a server changed while it runs?",
+	},
+	{
+		Name: nameStoreLogSize, Group: groupStore, Unit: "By", Kind: Gauge, Attributes: []string{attrSystem},
+		Help:     "Size of SQLite's log, the file that ends in -wal. From 64 MiB on it is a warning.",
+		Question: "Does a program read the file for so long that its log grows?",
 	},
 	{
 		Name: nameClockOffset, Group: groupStore, Unit: "s", Kind: Gauge, Attributes: []string{attrSystem},

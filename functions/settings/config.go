@@ -35,6 +35,8 @@ type Config struct {
 	Log, LogLevel                  string
 	LogSample                      int64
 	AuditLog                       string
+	AuditSize                      int64 // MiB; 0: no bound
+	AuditFiles                     int64
 	MetricsListen                  string
 	MetricsTenants, MetricsEMF     bool
 	MetricsSurvey                  time.Duration // 0: never

@@ -190,9 +190,24 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
-		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
-		More:  "An event that the file does not take is in the log. To rotate it, rename it and send SIGHUP ([operations.md](../guides/operations.md#on-a-machine)); on Windows restart the server.",
+		Help: "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
+		More: "An event that the file does not take is in the log. Those of requests that were rejected before it was known who sent them are in FILE.rejected, " +
+			"of four files of 16 MiB, so that strangers push out no other. Each server has files of its own; keep them off the file system of the store " +
+			"([logs.md](../guides/logs.md#where-audit-events-are-kept)).",
 		field: func(c *Config) any { return &c.AuditLog },
+	},
+	{
+		Env: "LEASEHOLD_AUDIT_SIZE", Group: groupServer, Type: Number, Default: "64", Min: "0", Max: "65536", Placeholder: "MIB",
+		Entries: Serve,
+		Help: "MiB that the file of {AUDIT_LOG} has at most: then it becomes FILE.1, that one FILE.2 and so on. 0 is no bound, for a program that rotates it; " +
+			"a file that was renamed is made anew within a second.",
+		field: func(c *Config) any { return &c.AuditSize },
+	},
+	{
+		Env: "LEASEHOLD_AUDIT_FILES", Group: groupServer, Type: Number, Default: "16", Min: "1", Max: "1000", Placeholder: "N",
+		Entries: Serve,
+		Help:    "Files of {AUDIT_LOG} that are kept, with the one that is written to; the oldest is removed.",
+		field:   func(c *Config) any { return &c.AuditFiles },
 	},
 
 	{

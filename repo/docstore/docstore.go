@@ -63,6 +63,9 @@ var (
 	// ErrFull is the [ErrUnavailable] of a store that has no space left: reading still works.
 	ErrFull = fmt.Errorf("%w: no space left", ErrUnavailable)
 
+	// ErrBlocked is the [ErrUnavailable] of a store in a file that another process keeps locked.
+	ErrBlocked = fmt.Errorf("%w: blocked by another process", ErrUnavailable)
+
 	// ErrNotWritten marks, beside another error, a write that was certainly not carried out: nothing was changed, and
 	// nothing of it will arrive later. A read can carry it, too, and means nothing by it.
 	ErrNotWritten = errors.New("docstore: not written")

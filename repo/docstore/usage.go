@@ -12,6 +12,13 @@ type Usage struct {
 
 	Billed Billed
 	Clock  Clock
+	Log    Log
+}
+
+// Log is the write-ahead log that a store keeps in a file.
+type Log struct {
+	Known bool // false for a store that has none
+	Bytes int64
 }
 
 // Billed is what the service bills by use, as far as its responses tell: requests whose response was lost are not among
