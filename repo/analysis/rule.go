@@ -32,6 +32,8 @@ var (
 	_ rule.Fallback[State] = Finish{}
 	_ rule.Fallback[State] = requeue{}
 	_ rule.Fallback[State] = abandon{}
+
+	_ rule.FallbackOutcome[State, Outcome] = Acquire{}
 )
 
 // Bounds of the text that a condition can tell apart.
@@ -251,7 +253,7 @@ func (c Acquire) Write() docstore.Write {
 }
 
 // Fallback is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a
-// condition cannot judge. If there were too many runs already, it ends the analysis instead. Of a document that is kept
+// condition cannot judge. An end that a wrong clock has written it counts anew, see [rule.When.Impossible]. If there were too many runs already, it ends the analysis instead. Of a document that is kept
 // no longer it makes a new one.
 func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	var end docstore.Write
@@ -259,7 +261,8 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	case s.gone(w.At):
 		end = c.anew(s)
 	case !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s):
-		return docstore.Write{}, false
+		again, ok := c.impossible(s, w)
+		return nullable(s, again), ok
 	default:
 		end = c.write(d.asFound(s), s)
 		if reason := c.exhausted(s); reason != "" {
