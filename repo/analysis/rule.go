@@ -375,13 +375,17 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 // Refusal says how the analysis ended, with its result. It recognises the request that obtained the current lock. A
 // remembered request whose lock has ended, or may have by the margin, obtains nothing again. That the lock was not
 // obtained is an outcome, not an error.
-func (c Acquire) Refusal(s State, w rule.When) Outcome { return c.ended(c.refusal(s, w), w) }
+func (c Acquire) Refusal(s State, w rule.When) Outcome {
+	o := c.refusal(s, w)
+	_, anew := c.impossible(s, w)
+	return c.ended(o, w, anew)
+}
 
 // ended is a refusal of a command that came after its end: it says that, unless the request had its effect before, or
-// would have had none in time either.
-func (c Acquire) ended(o Outcome, w rule.When) Outcome {
+// would have had none in time either. anew says that in time it would have counted an end anew.
+func (c Acquire) ended(o Outcome, w rule.When, anew bool) Outcome {
 	code, why := c.Refuses(w)
-	if code == "" || o.Code != Locked && o.Code != Unreadable {
+	if code == "" || o.Code != Locked && o.Code != Unreadable && !anew {
 		return o
 	}
 	return Outcome{Code: Code(code), At: w.Latest(), Detail: why}
