@@ -416,9 +416,8 @@ func courses(d time.Duration) map[string]course {
 }
 
 // ClockSteps proves on a store that nothing stays closed because its clock was wrong, and that nothing is opened too
-// early because it is counted anew. slack is how much later what has ended is free on a store that is not sure of the
-// time.
-func ClockSteps(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store, slack time.Duration) {
+// early because it is counted anew.
+func ClockSteps(t *testing.T, newStore func(t *testing.T, now func() time.Time) docstore.Store) {
 	t.Helper()
 	clock := NewClock()
 	opened := newStore(t, clock.Now)
@@ -437,7 +436,7 @@ func ClockSteps(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 					var err error
 					switch {
 					case !lives:
-						err = s.steps(t.Context(), c, all[how], slack)
+						err = s.steps(t.Context(), c, all[how])
 					case c.keep != nil && !all[how].shortened:
 						err = s.keeps(t.Context(), c, all[how])
 					}
@@ -452,7 +451,7 @@ func ClockSteps(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 }
 
 // steps carries out a course. Who looks does so each second, also between the steps.
-func (s *steppedStore) steps(ctx context.Context, c claim, how course, slack time.Duration) error {
+func (s *steppedStore) steps(ctx context.Context, c claim, how course) error {
 	s.clock.Advance(how.before)
 	held, err := c.hold(ctx)
 	if err != nil {
@@ -489,7 +488,7 @@ func (s *steppedStore) steps(ctx context.Context, c claim, how course, slack tim
 		s.clock.Advance(step)
 	}
 	every := max(time.Second, c.within/50)
-	most := c.within + every + slack
+	most := c.within + every
 	for since := time.Duration(0); since <= most; since += every {
 		if err := look(); err != nil || obtained {
 			return err
