@@ -41,6 +41,9 @@ type claim struct {
 // leaseSeconds is how long most of the claims last.
 const leaseSeconds = 10
 
+// silentClaim is how long a lease lasts at least that was handed over to a request which does not come again.
+const silentClaim = 5 * time.Second
+
 // steppedStore is a store whose clock is set, and what is tried on it.
 type steppedStore struct {
 	docstore.Store
@@ -224,7 +227,7 @@ func (k *lockClaims) all() map[string]claim {
 		"a rate":                      {lasts: ttl, hold: k.hold(rate, k.beside(rate)), obtain: k.obtain(rate)},
 		"a rate for another mode":     {lasts: ttl, hold: k.hold(rate), obtain: k.obtain(one)},
 		"a place in line":             {lasts: ttl, within: ttl + lock.ClaimTime, hold: k.hold(one, k.beside(fair)), obtain: k.obtain(one)},
-		"a lock that was handed over": {lasts: ttl, hold: k.hold(one, k.beside(fair), k.release), obtain: k.obtain(one)},
+		"a lock that was handed over": {lasts: silentClaim, within: ttl, hold: k.hold(one, k.beside(fair), k.release), obtain: k.obtain(one)},
 		"a turn of a set": {within: ttl + lock.ClaimTime + lock.PlaceTime + 2*lock.SetTurn, hold: k.hold(one, k.beside(fair),
 			func(ctx context.Context) error {
 				for try := range 3 {

@@ -89,6 +89,7 @@ func (v *sharedForm) countAnew(w rule.When) {
 	for i := range v.line {
 		found(&v.line[i].since, 0)
 		found(&v.line[i].until, place)
+		found(&v.line[i].listens, place)
 	}
 	for i := range v.newcomers {
 		found(&v.newcomers[i].since, 0)
