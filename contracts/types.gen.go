@@ -1232,6 +1232,9 @@ type Health struct {
 
 	// Version Of `/healthz`: the release that runs, or what Go made up for a build of a clone.
 	Version string `json:"version,omitempty"`
+
+	// Warning Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Incarnation defines model for Incarnation.

@@ -316,18 +316,20 @@ const clockWarning = time.Second
 
 // clock compares this machine's clock with the store's.
 func (e *examination) clock(ctx context.Context, c *settings.Config, store docstore.Store) error {
-	switch c.Store {
-	case "memory", "sqlite":
-		return e.tell("clock", "ok", "it is this machine's", "")
-	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	begin := time.Now()
-	read, err := store.Get(ctx, docstore.Key{Kind: httpapi.ReadyKind, ID: "0"})
-	if err != nil {
+	behind, at, err := httpapi.StoreBehind(ctx, store)
+	switch {
+	case err != nil:
 		return e.result("clock", err, "", "")
+	case behind > 0:
+		return e.tell("clock", "warn", httpapi.BehindText(behind), "set the clock of the store's machine by chrony or "+
+			"systemd-timesyncd, and start the store after time-sync.target")
+	case c.Store == "memory", c.Store == "sqlite":
+		return e.tell("clock", "ok", "it is this machine's", "")
 	}
-	low, high := time.Until(read.At), read.At.Sub(begin) // the store's clock is ahead by something between these
+	low, high := time.Until(at), at.Sub(begin) // the store's clock is ahead by something between these
 	if m, ok := store.(docstore.Meter); ok {
 		if u := m.Usage().Clock; u.Known { // the store's time is made of this clock
 			low, high = u.Offset-u.Uncertainty/2, u.Offset+u.Uncertainty/2

@@ -94,6 +94,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		log.Warn(detail + ": " + fix)
 	}
 	store = observed.store(store)
+	// Whether the store accepts requests is told elsewhere.
+	if behind, _, err := httpapi.StoreBehind(ctx, store); err == nil && behind > 0 {
+		log.Warn(httpapi.BehindText(behind))
+		observed.metrics.StoreBehind(behind)
+	}
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log, observed.metrics) })

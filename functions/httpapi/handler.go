@@ -158,7 +158,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		a.now = time.Now
 	}
 	a.build, a.history = o.Build, o.History
-	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, store, f, o.Now)
+	a.ready, a.admission = newReadiness(store, o.Now, f.storeBehind()), newAdmission(o.Limits, store, f, o.Now)
 	a.metrics.Waiting(map[string]func() int{"locks": a.lockWaiters.count, "events": a.watches.waiters.count})
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {

@@ -73,7 +73,8 @@ type sharedForm struct {
 
 	// What the write brings.
 	granted  []string // requests of the new grants, oldest first
-	cleared  bool     // leases or places that have ended are left out
+	cleared  bool     // leases or places that have ended are left out, or ends are counted anew
+	anew     bool     // ends are counted anew
 	heard    bool     // a process listens again
 	over     *holder  // of those leases the one that closes last
 	asked    bool     // whether the latest grant has left the window
@@ -111,7 +112,7 @@ type holder struct {
 
 // span is how long the lease lasts from its grant on.
 func (h holder) span() time.Duration {
-	span := time.Duration(h.ttl) * time.Second
+	span := longest(h.ttl)
 	if h.grantedInQueue {
 		span = min(span, h.claim)
 	}
@@ -264,6 +265,7 @@ func (s State) holder() holder {
 // document found, so that the others have ended when that one has.
 func (v *sharedForm) dropExpired(w rule.When) {
 	var missed []holder
+	v.countAnew(w)
 	v.holders = slices.DeleteFunc(v.holders, func(h holder) bool {
 		if h.closes().After(w.At) {
 			return false

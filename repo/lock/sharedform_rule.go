@@ -274,7 +274,9 @@ func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
 	plain := found.shared == nil && !c.queues()
 	if !plain {
 		if d := c.decide(found, decided); d.code != OK && d.position == 0 {
-			return c.turnedAway(d, s, w)
+			o := c.turnedAway(d, s, w)
+			o.CountedAnew = found.impossible(decided)
+			return o
 		}
 	}
 	if i, same := s.view().placeOf(c.request()); i >= 0 && !same { // another delivery has joined meanwhile
@@ -284,6 +286,9 @@ func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
 		return c.busy(s, w, 1, "")
 	}
 	o := c.outcomeOf(s, w)
+	if o.CountedAnew = found.impossible(decided); o.CountedAnew && o.Code != OK {
+		o.Detail = cmp.Or(o.Detail, countedAnew)
+	}
 	o.TookOver = o.Code == OK && c.observed && c.takesOver(found, s, decided)
 	return o
 }

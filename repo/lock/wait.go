@@ -290,7 +290,7 @@ func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
 	if c.Replace && s.Replaceable && s.PhaseAt(at) == Active {
 		return true, time.Time{}
 	}
-	if free := s.FreeAt(); at.Before(free) {
+	if free := s.FreeAt(); at.Before(free) && !s.impossible(rule.When{At: at}) {
 		return false, free
 	}
 	return true, time.Time{}
