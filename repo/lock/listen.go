@@ -60,6 +60,7 @@ type hold struct {
 
 	most, left time.Duration // altogether, and from now on
 	resent     bool          // by its process, while the response is held
+	over       bool          // it is over: the request does not say any more that it listens
 }
 
 // newProcess draws the number of a process. Two with the same one are passed over together.

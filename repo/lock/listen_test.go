@@ -147,3 +147,139 @@ func TestNewRequestIDsLeaveNothingIdle(t *testing.T) {
 		}
 	}
 }
+
+// told is a store as one server reaches it that signals changes.
+type told struct{ *mortal }
+
+func (s told) Watch(ctx context.Context, k docstore.Key) (docstore.Watch, error) {
+	return s.Store.(docstore.Watcher).Watch(ctx, k) //nolint:forcetypeassert // the memory store is one
+}
+
+// TestSixtyDeadPlaces: sixty requests wait in line at a server that is killed, before one at another server, which has
+// what is free within a second where the store signals changes, and within two where it does not; whether the holder
+// releases the lock or its lease expires.
+func TestSixtyDeadPlaces(t *testing.T) {
+	t.Parallel()
+	for name, form := range map[string]lock.Acquire{
+		"fair":    {Fair: true, TTLSeconds: 5},
+		"permits": {Mode: lock.Permits, Limit: 1, TTLSeconds: 5},
+		"readers": {Mode: lock.Shared, TTLSeconds: 5},
+	} {
+		for _, signals := range []bool{true, false} {
+			for _, releases := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/signals %v/released %v", name, signals, releases), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						memory := docstore.NewMemory(nil)
+						killed, alive := &mortal{Store: memory}, &mortal{Store: memory}
+						doomed, living := lock.New(killed, nil), lock.New(alive, nil)
+						most := 2 * time.Second
+						if signals {
+							doomed, living, most = lock.New(told{killed}, nil), lock.New(told{alive}, nil), time.Second
+						}
+						c := form
+						if c.Mode == lock.Shared { // a writer has it, and a writer waits behind the readers
+							c = lock.Acquire{Fair: true, TTLSeconds: 5}
+						}
+						c.ID, c.Owner, c.RequestID = deploy, "holder", "r"
+						o, err := living.Acquire(t.Context(), c)
+						held := must(t, o, err)
+						process, kill := context.WithCancel(t.Context())
+						var ends sync.WaitGroup
+						for i := range 60 {
+							d := form
+							d.ID, d.Owner, d.RequestID, d.WaitSeconds = deploy, fmt.Sprint("doomed ", i), "r", lock.MaxWaitSeconds
+							ends.Go(func() { _, _ = doomed.Acquire(process, d) })
+							time.Sleep(5 * time.Millisecond)
+						}
+						c.Owner, c.WaitSeconds = "living", lock.MaxWaitSeconds
+						next := acquiring(t.Context(), living, c)
+						time.Sleep(time.Second)
+						killed.dead.Store(true)
+						kill()
+						ends.Wait()
+						free := held.ExpiresAt
+						if releases {
+							free = time.Now()
+							endLease(t, living, held)
+						}
+						r := <-next
+						got := must(t, r.Outcome, r.err)
+						if idle := got.AcquiredAt.Sub(free); idle > most {
+							t.Errorf("the lock is idle for %v", idle)
+						} else {
+							t.Logf("idle for %v", idle)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestALineThatIsWellCostsNoMore: what those who wait in line under the same request_id cost in about ten minutes in which a
+// lock is held: as many writes as if places did not have to say until when their requests listen. Where a response is
+// held for 20 s, each comes again with one request that is refused and one that moves its place; where none is, or for
+// less, a place is moved every three seconds or more.
+func TestALineThatIsWellCostsNoMore(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		wait, most       time.Duration
+		callers          int
+		granted, refused int
+	}{
+		"held":                  {20 * time.Second, 20 * time.Second, 3, 90, 90},
+		"held for five seconds": {20 * time.Second, 5 * time.Second, 1, 118, 118},
+		"not held":              {20 * time.Second, 0, 3, 443, 1213},
+		"a second at a time":    {time.Second, time.Second, 1, 200, 596},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newCounted(time.Millisecond)
+				l := lock.New(s, nil)
+				o, err := l.Acquire(t.Context(), lock.Acquire{ID: deploy, Owner: "holder", RequestID: "r", TTLSeconds: 7200, Fair: true})
+				must(t, o, err)
+				s.take()
+				ctx, end := context.WithTimeout(t.Context(), 595*time.Second)
+				defer end()
+				var all sync.WaitGroup
+				for i := range c.callers {
+					all.Go(func() {
+						a := lock.Acquire{ID: deploy, Owner: fmt.Sprint("o", i), RequestID: "r", TTLSeconds: 60, Fair: true,
+							WaitSeconds: int64(c.wait / time.Second)}
+						for ctx.Err() == nil {
+							_, err := l.AcquireWithin(context.WithoutCancel(ctx), a, c.most)
+							if err != nil {
+								t.Error(err)
+							}
+							time.Sleep(comesAgain(i, c.wait, c.most))
+						}
+					})
+					time.Sleep(10 * time.Millisecond)
+				}
+				all.Wait()
+				_, granted, refused := s.take() // reads are made by chance
+				apart := 0
+				if c.wait == time.Second { // each second takes a little longer, by chance
+					apart = 2
+				}
+				if max(granted-c.granted, c.granted-granted) > apart || max(refused-c.refused, c.refused-refused) > apart {
+					t.Errorf("%d writes, %d refused: want %d, %d", granted, refused, c.granted, c.refused)
+				}
+			})
+		})
+	}
+}
+
+// comesAgain is when the caller with a number comes again, as the server says: those behind come less often.
+func comesAgain(n int, wait, most time.Duration) time.Duration {
+	switch {
+	case most >= wait:
+		return 0
+	case most > 0:
+		return 50 * time.Millisecond
+	default:
+		return time.Duration(n+1) * 900 * time.Millisecond
+	}
+}

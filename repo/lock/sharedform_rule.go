@@ -824,7 +824,7 @@ func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time)
 	if position < 0 { // it has lost its place
 		return true, time.Time{}
 	}
-	if !v.line[position].listensAt(w.At) { // others pass over it, until it says that it listens
+	if !c.held.over && !v.line[position].listensAt(w.At) { // others pass over it, until it says that it listens
 		return true, time.Time{}
 	}
 	before := v.before(position, w.At)

@@ -512,10 +512,12 @@ func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
 	defer s.mu.Unlock()
 	passed := time.Since(w.seen.arrived)
 	at := docstore.TruncateMilli(w.seen.at.Add(passed))
-	if again, _ := x.acquire.ready(w.seen.state, at); again || at.Before(o.At) {
+	c := x.acquire
+	c.held.over = true
+	if again, _ := c.ready(w.seen.state, at); again || at.Before(o.At) {
 		return o
 	}
-	if now := x.acquire.Refusal(w.seen.state, rule.When{At: at}); now.waits() {
+	if now := c.Refusal(w.seen.state, rule.When{At: at}); now.waits() {
 		now.Waited = o.Waited
 		return now
 	}

@@ -25,7 +25,8 @@ export interface paths {
          *     With `wait_seconds` the server waits for a lock that is held, and responds as soon as the caller has it. If it is still held then, the response is
          *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A server that holds no response for so long responds
          *     earlier, and `poll_after_ms` says when to send the request again. A request that waits in line has a `position`, and keeps its place
-         *     for `wait_seconds` and 10 seconds more, not beyond `not_after`; sent again, it keeps it for as long from then on. Where the server holds no response at
+         *     for `wait_seconds` and 10 seconds more, not beyond `not_after`; sent again, it keeps it for as long from then on. The place counts while the request is
+         *     listened for: while its response is held, or until it is to come again (`poll_after_ms`). Others pass over it afterwards, until it comes again. Where the server holds no response at
          *     all, it has its place when it is sent for the second time, within 10 seconds. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
          *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. That is no giving up: a copy that is still on its way obtains what is
          *     free. With `give_up` none does. A server that has no room for more requests that wait
@@ -2308,7 +2309,7 @@ export interface components {
             readonly ttl_seconds: number;
             readonly metadata?: components["schemas"]["Metadata"];
         };
-        /** A request that waits in line. */
+        /** A request that waits in line, and whose place counts. */
         readonly LockWaiter: {
             /** Who waits. */
             readonly owner_id: string;
@@ -3205,7 +3206,7 @@ export interface components {
             readonly retry_after_ms?: number;
             /**
              * Format: int64
-             * For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line is kept until then, and what was granted to it.
+             * For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line counts until then and a second longer, and what was granted to it is kept.
              */
             readonly poll_after_ms?: number;
             readonly highest_token?: components["schemas"]["FencingToken"];
