@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
 )
 
@@ -58,6 +59,10 @@ func TestCallHasOneDeadline(t *testing.T) {
 			_, err := c.Fences().Check(ctx, "acme", "db", 1)
 			return err
 		}, 5 * time.Second, 2},
+		"events that it waits for": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.Placements("acme", "chat").Events(ctx, cluster.EventQuery{Wait: 10 * time.Second})
+			return err
+		}, 15 * time.Second, 2},
 		"placement": {func(ctx context.Context, c *client.Client) error {
 			_, err := c.Placements("acme", "chat").Topology(ctx)
 			return err

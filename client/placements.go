@@ -382,7 +382,7 @@ func (p *Placements) Events(ctx context.Context, q cluster.EventQuery) (contract
 	}
 	path := p.base + "/events" + listQuery(q.PageSize, map[string]string{"after": q.After, "member": q.Member,
 		"wait_seconds": wait})
-	return call(ctx, p.client, http.MethodGet, path, nil, func(page contracts.EventPage) error {
+	return call(ctx, p.client.waiting(q.Wait), http.MethodGet, path, nil, func(page contracts.EventPage) error {
 		if page.Events == nil || page.Next == "" {
 			return lease.ErrMissing
 		}

@@ -379,8 +379,8 @@ func (g *Generator) change(now uint64) action {
 	return action{}
 }
 
-// mostPatience is how long IDs wait for an attempt to acquire where there is a fallback, whatever the provider does.
-const mostPatience = time.Second
+// patienceTime is how long IDs wait for an attempt to acquire where there is a fallback, whatever the provider does.
+const patienceTime = time.Second
 
 // patience is how much longer IDs wait for the attempt that is under way, or that has been asked for. The caller holds mu.
 func (g *Generator) patience() time.Duration {
@@ -388,7 +388,7 @@ func (g *Generator) patience() time.Duration {
 	if g.since < 0 {
 		g.since = now
 	}
-	return mostPatience - time.Duration(now-g.since)
+	return patienceTime - time.Duration(now-g.since)
 }
 
 // coming reports whether a lease is held that begins later.

@@ -84,6 +84,7 @@ func TestGivenUp(t *testing.T) {
 					t.Errorf("took %v, want %v", took, c.most)
 				}
 				time.Sleep(time.Minute) // what goes on in the background has an end
+				synctest.Wait()
 				want(t, "calls", f.names(), c.calls)
 				want(t, "warnings", warned, c.warned)
 				want(t, "owner", f.owner, "")

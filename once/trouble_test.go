@@ -472,6 +472,7 @@ func TestFailedReleaseIsAWarning(t *testing.T) {
 					t.Errorf("took %v, want %v at most", took, c.took)
 				}
 				time.Sleep(time.Minute) // releasing goes on
+				synctest.Wait()
 				if len(warned) != 1 || !errors.Is(warned[0], c.err) {
 					t.Errorf("warnings: %v", warned)
 				}
