@@ -31,8 +31,8 @@ const (
 func TestCallersInEvents(t *testing.T) {
 	a := aws.Authorizer{IAMTenant: "acme"}
 	for name, want := range map[string]httpapi.Caller{
-		"apigw_jwt.json":    {Subject: "svc-deploy", Tenant: "acme", Admin: true},
-		"apigw_base64.json": {Subject: "svc-deploy", Tenant: "acme"},
+		"apigw_jwt.json":    {Subject: "svc-deploy", Tenant: "acme", Admin: true, Until: time.Unix(1773345838, 0)},
+		"apigw_base64.json": {Subject: "svc-deploy", Tenant: "acme", Until: time.Unix(1773345838, 0)},
 		"apigw_iam.json":    {Subject: role, Tenant: "acme"},
 		"url_iam.json":      {Subject: user, Tenant: "acme"},
 	} {
