@@ -144,12 +144,17 @@ func (a Attempt) acknowledges() bool { return a.Status >= 200 && a.Status <= 299
 func (s *Server) send(p *pb.Task, before Attempt, effect Effect) Attempt {
 	a := Attempt{Task: taskIDOf(p), RetryCount: int(p.GetDispatchCount()), ExecutionCount: int(p.GetResponseCount()),
 		Begin: time.Now()}
-	deadline := p.GetDispatchDeadline().AsDuration()
-	if s.options.DispatchDeadline > 0 {
-		deadline = min(deadline, s.options.DispatchDeadline)
-	}
-	ctx, cancel := context.WithTimeout(s.life, deadline)
+	ctx, cancel := context.WithTimeout(s.life, p.GetDispatchDeadline().AsDuration())
 	defer cancel()
+	if e, ok := effect.(CutOff); ok {
+		go func() {
+			select {
+			case <-e.When:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
 	a.Status, a.Response, a.Err = s.post(ctx, p, before, effect)
 	if _, lost := effect.(LoseResponse); lost && a.Err == nil {
 		a.Status, a.Response, a.Err = 0, "", fmt.Errorf("injected fault: the response %d was lost", a.Status)

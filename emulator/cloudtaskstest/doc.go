@@ -50,6 +50,7 @@
 //	DeliverTwice   a task is delivered by two requests at once, as the service does now and then
 //	DeliverAgain   a task is delivered once more after it was acknowledged
 //	LoseResponse     a response gets lost on its way back: the task comes again
+//	CutOff         a delivery ends without a response when the test says so: the task comes again
 //	ChangeToken    the claims of a token are changed before it is signed
 //	NoToken        a task comes without its token
 //
@@ -57,6 +58,6 @@
 //
 // # Time
 //
-// Waiting is real time: give queues in tests a backoff of milliseconds. Options.DispatchDeadline cuts deliveries off
-// earlier than the 15 seconds that a task can ask for at least.
+// Waiting is real time: give queues in tests a backoff of milliseconds. A task's deadline is 15 seconds at
+// least; [CutOff] is for those that must not wait for it.
 package cloudtaskstest

@@ -23,7 +23,7 @@ type Fault struct {
 }
 
 // An Effect is one of [Fail] and [ApplyThenFail], for calls, and [DeliverTwice], [DeliverAgain], [LoseResponse],
-// [ChangeToken] and [NoToken], for deliveries.
+// [CutOff], [ChangeToken] and [NoToken], for deliveries.
 type Effect interface {
 	// ofDelivery tells the two kinds apart.
 	ofDelivery() bool
@@ -51,6 +51,10 @@ type DeliverAgain struct{}
 // LoseResponse has the worker's response get lost, whatever it was.
 type LoseResponse struct{}
 
+// CutOff ends a delivery without a response once the channel is closed, as the task's own deadline would after 15
+// seconds or more: the worker sees its connection go, and the task comes again.
+type CutOff struct{ When <-chan struct{} }
+
 // ChangeToken changes the claims of the token before it is signed.
 type ChangeToken struct{ Change func(claims map[string]any) }
 
@@ -62,6 +66,7 @@ func (ApplyThenFail) ofDelivery() bool { return false }
 func (DeliverTwice) ofDelivery() bool  { return true }
 func (DeliverAgain) ofDelivery() bool  { return true }
 func (LoseResponse) ofDelivery() bool  { return true }
+func (CutOff) ofDelivery() bool        { return true }
 func (ChangeToken) ofDelivery() bool   { return true }
 func (NoToken) ofDelivery() bool       { return true }
 

@@ -28,9 +28,6 @@ type Options struct {
 	// Queues exist from the start, with the service's defaults: "projects/P/locations/L/queues/Q".
 	Queues []string
 
-	// DispatchDeadline cuts every delivery off after this, whatever its task says; 0 leaves it to the tasks.
-	DispatchDeadline time.Duration
-
 	// Log gets a line for each delivery; nil means none.
 	Log *slog.Logger
 
@@ -81,9 +78,6 @@ func Listen(addr string, o *Options) (*Server, error) {
 	}
 	if s.options.Now == nil {
 		s.options.Now = time.Now
-	}
-	if s.options.DispatchDeadline < 0 {
-		return nil, fmt.Errorf("cloud tasks emulator: DispatchDeadline %v is negative", s.options.DispatchDeadline)
 	}
 	for _, name := range s.options.Queues {
 		q, err := newQueue(&pb.Queue{Name: name})

@@ -296,15 +296,16 @@ func TestConcurrency(t *testing.T) {
 // TestDeadline: a worker that hangs sees its connection go, and the task comes again.
 func TestDeadline(t *testing.T) {
 	var n atomic.Int32
-	cut := make(chan struct{})
-	b := newBench(t, &cloudtaskstest.Options{DispatchDeadline: 50 * time.Millisecond},
-		func(_ http.ResponseWriter, r *http.Request) {
-			if n.Add(1) == 1 {
-				_, _ = io.Copy(io.Discard, r.Body) // a server sees the end of a connection once it has read the body
-				<-r.Context().Done()
-				close(cut)
-			}
-		})
+	hangs, cut := make(chan struct{}), make(chan struct{})
+	b := newBench(t, nil, func(_ http.ResponseWriter, r *http.Request) {
+		if n.Add(1) == 1 {
+			_, _ = io.Copy(io.Discard, r.Body) // a server sees the end of a connection once it has read the body
+			close(hangs)
+			<-r.Context().Done()
+			close(cut)
+		}
+	})
+	b.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1, Effect: cloudtaskstest.CutOff{When: hangs}})
 	b.create(t, b.task("t1"))
 	b.idle(t)
 	<-cut
@@ -504,7 +505,6 @@ func TestListenRefuses(t *testing.T) {
 		"example:0":   nil,
 		"127.0.0.1":   nil,
 		"127.0.0.1:0": {Queues: []string{"q"}},
-		"localhost:0": {DispatchDeadline: -1},
 	} {
 		if s, err := cloudtaskstest.Listen(addr, o); err == nil {
 			t.Errorf("%s %+v: listens on %s", addr, o, s.Addr())

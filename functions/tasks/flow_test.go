@@ -48,10 +48,16 @@ type flow struct {
 	url      string
 }
 
-// newFlow starts everything. The queue gives a task up after 5 attempts, a millisecond apart.
-func newFlow(t *testing.T, o *cloudtaskstest.Options, work once.Work) *flow {
+// How often the queue delivers a task, at most, a millisecond apart.
+const (
+	few     = 5
+	endless = -1
+)
+
+// newFlow starts everything. The queue gives a task up after so many attempts.
+func newFlow(t *testing.T, attempts int32, work once.Work) *flow {
 	t.Helper()
-	f := &flow{bench: newBench(t, work), clock: suite.NewClock(), emulator: cloudtaskstest.Start(t, o)}
+	f := &flow{bench: newBench(t, work), clock: suite.NewClock(), emulator: cloudtaskstest.Start(t, nil)}
 	f.store = docstore.NewMemory(&docstore.MemoryOptions{Now: f.clock.Now})
 	f.Gate = direct.Analyses(analysis.New(f.store, nil))
 	f.Log = nil // several deliveries at once would write to it
@@ -63,7 +69,7 @@ func newFlow(t *testing.T, o *cloudtaskstest.Options, work once.Work) *flow {
 	}
 	t.Cleanup(func() { client.Close() })
 	if _, err := client.CreateQueue(t.Context(), &pb.CreateQueueRequest{Parent: location, Queue: &pb.Queue{
-		Name: queueName, RetryConfig: &pb.RetryConfig{MaxAttempts: 5, MinBackoff: durationpb.New(time.Millisecond),
+		Name: queueName, RetryConfig: &pb.RetryConfig{MaxAttempts: attempts, MinBackoff: durationpb.New(time.Millisecond),
 			MaxBackoff: durationpb.New(time.Millisecond)},
 	}}); err != nil {
 		t.Fatal(err)
@@ -192,7 +198,7 @@ func TestFlow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			runs.Store(0)
-			f := newFlow(t, nil, c.work)
+			f := newFlow(t, few, c.work)
 			if c.before != nil {
 				f.put("a1", c.before)
 			}
@@ -232,7 +238,7 @@ func TestFlowTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var runs atomic.Int32
-			f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
+			f := newFlow(t, few, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
 			f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
 			f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 2, Effect: c.effect})
 			f.enqueue("n1")
@@ -251,7 +257,7 @@ func TestDeliveredTwice(t *testing.T) {
 		f    *flow
 		runs atomic.Int32
 	)
-	f = newFlow(t, nil, func(context.Context, once.Lock) (string, error) {
+	f = newFlow(t, few, func(context.Context, once.Lock) (string, error) {
 		runs.Add(1)
 		f.attempted(1) // the other is answered while this one runs
 		return "", nil
@@ -273,7 +279,7 @@ func TestFiveTasks(t *testing.T) {
 		f    *flow
 		runs atomic.Int32
 	)
-	f = newFlow(t, nil, func(context.Context, once.Lock) (string, error) {
+	f = newFlow(t, few, func(context.Context, once.Lock) (string, error) {
 		runs.Add(1)
 		f.attempted(4) // each of the others has been told to come again
 		return "", nil
@@ -296,15 +302,19 @@ func TestFiveTasks(t *testing.T) {
 // analysis READY: 200.
 func TestRedelivery(t *testing.T) {
 	var (
-		f    *flow
-		runs atomic.Int32
+		f      *flow
+		runs   atomic.Int32
+		begins = make(chan struct{})
 	)
-	f = newFlow(t, &cloudtaskstest.Options{DispatchDeadline: 100 * time.Millisecond},
-		func(context.Context, once.Lock) (string, error) {
-			runs.Add(1)
-			f.attempted(2) // work that does not stop when it is told to
-			return "r", nil
-		})
+	f = newFlow(t, endless, func(context.Context, once.Lock) (string, error) {
+		if runs.Add(1) == 1 {
+			close(begins)
+		}
+		f.attempted(2) // work that does not stop when it is told to
+		return "r", nil
+	})
+	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1,
+		Effect: cloudtaskstest.CutOff{When: begins}})
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
 	f.enqueue("n1")
 	f.idle()
@@ -320,7 +330,7 @@ func TestRedelivery(t *testing.T) {
 // TestLostResponse: the analysis is READY, the queue did not get the response, and nothing runs again.
 func TestLostResponse(t *testing.T) {
 	var runs atomic.Int32
-	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
+	f := newFlow(t, few, func(context.Context, once.Lock) (string, error) { runs.Add(1); return "", nil })
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
 	f.emulator.Inject(cloudtaskstest.Fault{Method: cloudtaskstest.Dispatch, Times: 1,
 		Effect: cloudtaskstest.LoseResponse{}})
@@ -362,7 +372,7 @@ func (f *flow) sweep(email string) (int, string) {
 // once, another worker takes it over, and it becomes READY.
 func TestSweepFlow(t *testing.T) {
 	var token atomic.Int64
-	f := newFlow(t, nil, func(_ context.Context, l once.Lock) (string, error) { token.Store(l.Token); return "", nil })
+	f := newFlow(t, few, func(_ context.Context, l once.Lock) (string, error) { token.Store(l.Token); return "", nil })
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
 	// The worker that dies: its lock is all that is left of it.
 	if g, err := f.Gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "dies", RequestID: "r1",
@@ -404,7 +414,7 @@ func TestSweepFlow(t *testing.T) {
 // runs.
 func TestRetriedFlow(t *testing.T) {
 	var runs atomic.Int32
-	f := newFlow(t, nil, func(context.Context, once.Lock) (string, error) {
+	f := newFlow(t, few, func(context.Context, once.Lock) (string, error) {
 		if runs.Add(1) == 1 {
 			return "", once.Permanent(errors.New("no model"))
 		}
