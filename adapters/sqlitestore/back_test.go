@@ -134,3 +134,30 @@ func TestFailedCommitIsNoOlderCopy(t *testing.T) {
 		t.Errorf("token %d after %d; warned %v", got, first, warned(s))
 	}
 }
+
+// TestCounterThatIsSetIsNoOlderCopy: a write may set a counter to less, or remove it.
+func TestCounterThatIsSetIsNoOlderCopy(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil)
+	write := func(w ...docstore.Write) {
+		t.Helper()
+		if _, err := s.Write(t.Context(), w...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		grantToken(t, s, key("a"))
+		write(docstore.Write{Key: key("a"), Set: docstore.Doc{"token": docstore.Int(5)}})
+		if got := grantToken(t, s, key("a")); got != 6 {
+			t.Errorf("token %d after 5", got)
+		}
+		remove(t, s, key("a"))
+		write(docstore.Write{Key: key("a"), Set: docstore.Doc{"token": docstore.Int(1)}})
+		if got := grantToken(t, s, key("a")); got != 2 {
+			t.Errorf("token %d after 1", got)
+		}
+		remove(t, s, key("a"))
+	}
+	if warned(s) {
+		t.Error("it warned")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -16,7 +17,7 @@ import (
 const (
 	floorFact  = "floor"
 	leastFact  = "least"
-	factsSQL   = "SELECT (SELECT value FROM facts WHERE name = 'floor'), (SELECT value FROM facts WHERE name = 'least')"
+	factsSQL   = "SELECT f.value, l.value FROM facts f LEFT JOIN facts l ON l.name = 'least' WHERE f.name = 'floor'"
 	setFactSQL = "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value"
 )
 
@@ -39,10 +40,11 @@ type marks struct {
 	next    []grant // what the transaction adds to that
 }
 
-// grant is the highest counter of a document after a write.
+// grant is the highest counter of a document after a write, and which fields are its counters.
 type grant struct {
 	key    docstore.Key
-	number int64
+	fields []string
+	number int64 // 0 if it has none any more
 }
 
 func (m *marks) begin() { m.pending, m.read, m.back, m.next = m.passed, false, false, m.next[:0] }
@@ -55,24 +57,43 @@ func (m *marks) committed() {
 	}
 }
 
-// grants notes the counters of a document after a write.
+// grants notes the counters of a document after a write, also one that sets or removes them.
 func (m *marks) grants(w docstore.Write, after docstore.Doc) {
-	if n := w.Reached(after); n > 0 {
-		m.next = append(m.next, grant{w.Key, n})
+	fields := w.StartAtNow
+	if len(fields) == 0 {
+		if fields = m.of(w.Key).fields; len(fields) == 0 {
+			return
+		}
 	}
+	m.next = append(m.next, grant{w.Key, fields, docstore.Write{StartAtNow: fields}.Reached(after)})
+}
+
+// of is what is known of the counters of a document, with what the transaction makes of them.
+func (m *marks) of(k docstore.Key) grant {
+	for _, g := range slices.Backward(m.next) {
+		if g.key == k {
+			return g
+		}
+	}
+	return m.granted.of(k)
 }
 
 // numbers remembers the highest counter of the documents that were written last, in two halves as a [memo] does.
-type numbers struct{ latest, older map[docstore.Key]int64 }
+type numbers struct{ latest, older map[docstore.Key]grant }
 
 func (n *numbers) keep(g grant) {
 	if n.latest == nil || len(n.latest) >= numbered {
-		n.latest, n.older = make(map[docstore.Key]int64), n.latest
+		n.latest, n.older = make(map[docstore.Key]grant), n.latest
 	}
-	n.latest[g.key] = g.number
+	n.latest[g.key] = g
 }
 
-func (n *numbers) of(k docstore.Key) int64 { return max(n.latest[k], n.older[k]) }
+func (n *numbers) of(k docstore.Key) grant {
+	if g, ok := n.latest[k]; ok {
+		return g
+	}
+	return n.older[k]
+}
 
 // numbered bounds the documents in a half of [numbers].
 const numbered = 4096
@@ -102,12 +123,7 @@ func (c *counters) Least(write docstore.Write, found docstore.Doc) (int64, error
 	if err := w.readFacts(); err != nil {
 		return 0, err
 	}
-	granted := m.granted.of(write.Key)
-	for _, g := range m.next {
-		if g.key == write.Key {
-			granted = g.number
-		}
-	}
+	granted := m.of(write.Key).number
 	number := write.Reached(found)
 	if m.back || m.floor >= m.passed && (number == 0 || number >= granted || number < m.least) {
 		return m.least, nil
@@ -124,7 +140,7 @@ func (w *writer) readFacts() error {
 	if m.read {
 		return nil
 	}
-	m.read = true
+	m.read, m.floor, m.least = true, 0, 0 // none has the latter alone
 	return w.facts.each(func(row []sqldriver.Value) error {
 		m.floor, _ = row[0].(int64) // the column has no other type, or nothing
 		m.least, _ = row[1].(int64)

@@ -36,8 +36,8 @@ func (e *BehindError) Raise(refused Write) Write {
 	return w
 }
 
-// Behind is the error of a write to the document found, on a store whose counters go on from least; nil if none of them
-// is behind. A counter that is missing starts, see [Write.StartFrom].
+// Behind is the error of a write to the document found, on a store whose counters go on from least, 0 for anything; nil
+// if none of them is behind. A counter that is missing starts, see [Write.StartFrom].
 func (w Write) Behind(least int64, found Doc) *BehindError {
 	for _, f := range w.StartAtNow {
 		if below(found[f], least) {
@@ -50,5 +50,5 @@ func (w Write) Behind(least int64, found Doc) *BehindError {
 // below reports whether a value is a number below least.
 func below(v Value, least int64) bool {
 	n, whole := v.(Int)
-	return whole && int64(n) < least
+	return whole && int64(n) < least && least > 0
 }
