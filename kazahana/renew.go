@@ -117,7 +117,7 @@ func (g *Generator) timeout() time.Duration {
 		return acquireTimeout
 	}
 	const long = uint64(2 * acquireTimeout / time.Millisecond)
-	return max(leastTimeout, time.Duration(min(until-now, long))*time.Millisecond/2) //nolint:gosec // small
+	return max(leastTimeout, time.Duration(min(until-now, long))*time.Millisecond/2)
 }
 
 // conclude records the outcome of an attempt, and returns the leases to be released.
