@@ -156,8 +156,8 @@ func beginning(field, text string) string {
 func entry(field, text, id string) string { return beginning(field, text) + "\x01" + id }
 
 // fill puts all documents of a kind that are in the shard of a tenant into an index. Each write keeps the index from
-// before the first of them is read, unless a failover forgets that it should, or what was put there: then the next first
-// page fills it again.
+// before the first of them is read, unless a failover forgets that it should, or what was put there: then the next
+// first page fills it again.
 func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
 	begun, err := s.kept(ctx, q, nil)
 	if err != nil {

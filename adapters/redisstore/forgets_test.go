@@ -163,7 +163,7 @@ func TestPrimaryThatWasAReplica(t *testing.T) {
 	grantAll(t, other, granted, 3)
 	backup := dump(t, admin)
 	grantAll(t, s, granted, forgotten)
-	if err := admin.SlaveOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
+	if err := admin.ReplicaOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := other.Get(t.Context(), key("x")); !errors.Is(err, docstore.ErrUnavailable) {
@@ -173,7 +173,7 @@ func TestPrimaryThatWasAReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	putBack(t, admin, backup)
-	if err := admin.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+	if err := admin.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}
 	after(t, other, o, granted)

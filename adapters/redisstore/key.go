@@ -64,7 +64,10 @@ func newLayout(prefix string, shards int) (layout, error) {
 }
 
 func newShard(root string) *shard {
-	return &shard{root: root, own: root + ":own", first: root + ":own", server: root + ":server", ends: root + ":ends", tenants: root + ":tenants"}
+	return &shard{
+		root: root, own: root + ":own", first: root + ":own", server: root + ":server", ends: root + ":ends",
+		tenants: root + ":tenants",
+	}
 }
 
 // number is the number of the shard that has the documents of a tenant. It must stay as it is: documents are found by

@@ -134,29 +134,8 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		every: lookEvery, repair: o.Repair, evicts: o.AllowEviction}
 	s.warned.at, s.stopped.every = time.Now(), cmp.Or(o.insistEvery, insistEvery)
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	if s.client == nil {
-		s.conns = &conns.Set{}
-		settings, err := o.settings(s.conns)
-		if err != nil {
-			return nil, err
-		}
-		settings.OnConnect = s.meet
-		if s.owned = true; o.SentinelMaster == "" {
-			s.client, s.addr = sdk.NewClient(settings), settings.Addr
-		} else {
-			s.client, s.addr = o.followSentinels(settings), o.SentinelMaster+", as Sentinels on "+settings.Addr+" say"
-		}
-		if inTheClear(settings) {
-			s.warned.always = append(s.warned.always,
-				s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
-					"and changed; use rediss:// or --redis-tls"))
-		}
-	} else if o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
-		return nil, errors.New(
-			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
-	} else if !looks(o.Client) {
-		return nil, errors.New("redis: Client must look whether the server is another each time when it connects: set its " +
-			"OnConnect to what redisstore.OnConnect returns")
+	if err := s.connect(o); err != nil {
+		return nil, err
 	}
 	s.opening.Store(true)
 	err = s.inspect(ctx)
@@ -174,6 +153,38 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		}
 	}
 	return s, nil
+}
+
+// connect makes a client, or takes the one that was brought along. Nothing is sent.
+func (s *Store) connect(o *Options) error {
+	switch {
+	case o.Client == nil:
+	case o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0:
+		return errors.New(
+			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
+	case !looks(o.Client):
+		return errors.New("redis: Client must look whether the server is another each time when it connects: set its " +
+			"OnConnect to what redisstore.OnConnect returns")
+	default:
+		return nil
+	}
+	s.conns = &conns.Set{}
+	settings, err := o.settings(s.conns)
+	if err != nil {
+		return err
+	}
+	settings.OnConnect = s.meet
+	if s.owned = true; o.SentinelMaster == "" {
+		s.client, s.addr = sdk.NewClient(settings), settings.Addr
+	} else {
+		s.client, s.addr = o.followSentinels(settings), o.SentinelMaster+", as Sentinels on "+settings.Addr+" say"
+	}
+	if inTheClear(settings) {
+		s.warned.always = append(s.warned.always,
+			s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
+				"and changed; use rediss:// or --redis-tls"))
+	}
+	return nil
 }
 
 // Addr is where the server is, without user and password.

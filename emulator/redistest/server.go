@@ -211,7 +211,7 @@ func (s *Server) Files(t testing.TB) map[string][]byte {
 	files := map[string][]byte{}
 	err := filepath.WalkDir(s.dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
-			files[name], err = os.ReadFile(name)
+			files[name], err = os.ReadFile(name) //nolint:gosec // the folder is the test's own
 		}
 		return err
 	})
@@ -230,8 +230,8 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
-// Another lets another server take this one's place, with what is on it: connections end, and scripts are forgotten. The
-// real one is started again, with its files.
+// Another lets another server take this one's place, with what is on it: connections end, and scripts are forgotten.
+// The real one is started again, with its files.
 func (s *Server) Another(t testing.TB) {
 	t.Helper()
 	if s.Real {

@@ -144,9 +144,9 @@ func Raise(id ID, d docstore.Doc, to int64) docstore.Write {
 	return w
 }
 
-// Raise implements [rule.Raiser]: leases that are held keep their tokens, and the next grant is above least. Of the plain
-// form, whose token is that of its lease, the lease has one that no one knows: it is free or has ended when the next is
-// granted, or is replaced by that.
+// Raise implements [rule.Raiser]: leases that are held keep their tokens, and the next grant is above least. The plain
+// form has the token of its lease alone, which has one that no one knows then: it has ended when the next is granted,
+// or is replaced by that.
 func (id ID) Raise(found docstore.Doc, least int64) docstore.Write {
 	w := Raise(id, found, least)
 	s, err := id.State(found)

@@ -115,8 +115,8 @@ func (w When) Ended(end time.Time) bool { return !w.Latest().Before(end) }
 func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 
 // Run carries out a command on a store: one request, two for a command with a [Fallback] write that is needed, and one
-// for each further try of a [Retrier]; two more for a document that is behind, see [docstore.BehindError]. now measures how long the store took for the last of them; it must be monotonic
-// and need not show the right time.
+// for each further try of a [Retrier]; two more for a document that is behind, see [docstore.BehindError]. now measures
+// how long the store took for the last of them; it must be monotonic and need not show the right time.
 //
 // An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged]
 // for a document that cannot be read, and for a store that refuses a write whose condition holds.
