@@ -105,6 +105,8 @@ func (c Acquire) listensFor(position int64) time.Duration {
 		return c.comesWithin(position) + pollMargin
 	case c.held.process == 0:
 		return asked
+	case heldEnough(most, asked) && c.WaitSeconds == MaxWaitSeconds:
+		return c.held.left + pollMargin // who waits for longer than one request can sends it again at once
 	case heldEnough(most, asked):
 		return c.held.left
 	default:
