@@ -152,19 +152,6 @@ func (c Acquire) stays(p *place, position int64, w rule.When) bool {
 	return true
 }
 
-// hear lets all places of the process that decides count again, if that of its request does not because another one of
-// the process did not claim in time.
-func (v *sharedForm) hear(r rule.Request) {
-	if i, _ := v.placeOf(r); i < 0 || !v.line[i].deaf {
-		return
-	}
-	for i := range v.line {
-		if is, _ := r.Is(v.line[i].request); is || v.line[i].process == v.writer && v.writer != 0 {
-			v.line[i].deaf, v.heard = false, true
-		}
-	}
-}
-
 // miss gives a lease that was not claimed in time back to the line: its request has its place again, and is passed over
 // until it listens. So are the others of its process, unless that is the one which finds it out, or the response was no
 // longer held when the time was over: then the process may be well.

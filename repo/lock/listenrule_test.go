@@ -79,6 +79,12 @@ func TestAClaimThatCameLateHasLonger(t *testing.T) {
 		s.gets(give(next.Owner, token), OK, 2)
 	}
 	s.granted(bob, 8, 2)
+
+	eve := wait("eve", Exclusive).at(7)
+	s.waits(eve, 1, 2)
+	s.gets(give("bob", 8), OK, 2)
+	s.pass(claimLeast)
+	s.granted(eve, 10, 2) // no one else came meanwhile
 }
 
 // TestAServerThatStoodIsHeardAgain: a process that did not claim is passed over with all of its places by others, until

@@ -75,7 +75,6 @@ type sharedForm struct {
 	granted  []string // requests of the new grants, oldest first
 	cleared  bool     // leases or places that have ended are left out, or ends are counted anew
 	anew     bool     // ends are counted anew
-	heard    bool     // a process listens again
 	over     *holder  // of those leases the one that closes last
 	asked    bool     // whether the latest grant has left the window
 	asks     docstore.All
@@ -301,7 +300,7 @@ func (v *sharedForm) dropExpired(w rule.When) {
 
 // worthWriting is the same change, or nil if it changes nothing for others: a refusal is written only then.
 func (v *sharedForm) worthWriting() *sharedForm {
-	if v.cleared || v.heard || len(v.granted) > 0 {
+	if v.cleared || len(v.granted) > 0 {
 		return v
 	}
 	return nil

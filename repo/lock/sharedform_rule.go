@@ -95,7 +95,6 @@ func (c Acquire) decide(s State, w rule.When) decision {
 	}
 	v.dropExpired(w)
 	entry := string(r.Entry())
-	v.hear(r)
 	before := len(v.granted)
 	v.grantWaiting(w, entry)
 	if slices.Contains(v.granted[before:], entry) {
