@@ -43,11 +43,12 @@ func (s *Store) largeLog(n int64) []string {
 // cutLog brings the log into the file and makes it empty, if it has grown. The reads of this store are let end for it;
 // if those of another process go on, it is tried again later.
 func (w *writer) cutLog() {
-	w.sinceCut++
-	if w.sinceCut < cutLogEvery || w.store.LogBytes() <= logKept {
+	if w.sinceCut++; w.sinceCut < cutLogEvery {
 		return
 	}
-	w.sinceCut = 0
+	if w.sinceCut = 0; w.store.LogBytes() <= logKept {
+		return
+	}
 	var readers []*reader
 	over := time.NewTimer(cutLogWithin)
 	defer over.Stop()
