@@ -40,14 +40,15 @@ func (s *Store) largeLog(n int64) []string {
 		"program that has had the file open for long, such as sqlite3 in a transaction, and end that", s.path, n>>20)}
 }
 
-// cutLog brings the log into the file and makes it empty, if it has grown. The reads of this store are let end for it; if
-// those of another process go on, it is tried again later.
+// cutLog brings the log into the file and makes it empty, if it has grown. The reads of this store are let end for it;
+// if those of another process go on, it is tried again later.
 func (w *writer) cutLog() {
-	w.sinceCut++
-	if w.sinceCut < cutLogEvery || w.store.LogBytes() <= logKept {
+	if w.sinceCut++; w.sinceCut < cutLogEvery {
 		return
 	}
-	w.sinceCut = 0
+	if w.sinceCut = 0; w.store.LogBytes() <= logKept {
+		return
+	}
 	var readers []*reader
 	over := time.NewTimer(cutLogWithin)
 	defer over.Stop()

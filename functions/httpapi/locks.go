@@ -100,8 +100,8 @@ func sendGaveUp(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome
 // partyKey is the key of whom a request that waits, and its steps, count for.
 type partyKey struct{}
 
-// step carries out a step of a request that waits for a lock: if its caller is still who it was, in a slot, and within a
-// time limit of its own. A request that does not wait has all that.
+// step carries out a step of a request that waits for a lock: if its caller is still who it was, in a slot, and within
+// a time limit of its own. A request that does not wait has all that.
 func (a *api) step(ctx context.Context, _ string, do func(context.Context) error) error {
 	by, waits := ctx.Value(partyKey{}).(party)
 	if !waits {
