@@ -210,6 +210,10 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 			if err == nil {
 				err = ctx.Err()
 			}
+			if err == nil && isOver(over) && !l.waits.mayObtain(w, x) { // it would only be counted in line once more
+				l.waits.done(w, x)
+				return l.waits.refused(w, x, o), nil
+			}
 			found := o
 			if err == nil {
 				found, err = l.send(ctx, x.acquire, x, begun)
@@ -503,6 +507,25 @@ func (w *watch) giveTurn(now time.Time) {
 			return
 		}
 	}
+}
+
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
+
+// mayObtain reports whether a request whose wait is over may still obtain the lock, as that was seen last.
+func (s *waits) mayObtain(w *watch, x *waiter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := x.acquire
+	c.held.over = true
+	again, _ := c.ready(w.seen.state, docstore.TruncateMilli(w.seen.at.Add(time.Since(w.seen.arrived))))
+	return again
 }
 
 // refused is the refusal of a request whose wait is over: as the lock was seen last, if that was after the request was
