@@ -145,7 +145,7 @@ func (s *Store) useCluster() error {
 	o := member.Options()
 	s.client = sdk.NewClusterClient(&sdk.ClusterOptions{
 		Addrs: []string{o.Addr}, Dialer: o.Dialer, OnConnect: o.OnConnect, Username: o.Username, Password: o.Password,
-		TLSConfig: o.TLSConfig,
+		TLSConfig:   o.TLSConfig,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
 		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,
