@@ -156,8 +156,8 @@ func (l modesLease) closes(at moment) bool {
 	}
 }
 
-// modesPlace is a place in line. It counts while its request listens: others pass over it afterwards, and it stays where
-// it is. These programs have no server that holds responses: a request listens for as long as it waits.
+// modesPlace is a place in line. It counts while its request listens: others pass over it afterwards, and it stays
+// where it is. These programs have no server that holds responses: a request listens for as long as it waits.
 type modesPlace struct {
 	by                    modesCommand
 	since, until, listens moment
@@ -380,7 +380,7 @@ func (l modesLock) served(c modesCommand, at, written moment) modesLock {
 	l = l.clone()
 	for i := 0; i < len(l.waiting); {
 		p := l.waiting[i]
-		if p.listens <= at && !(c.do == "acquire" && p.by.is(c)) {
+		if p.listens <= at && (c.do != "acquire" || !p.by.is(c)) {
 			i++
 			continue
 		}
@@ -603,7 +603,8 @@ func (l modesLock) granted(c modesCommand, at moment) []modesResult {
 
 // replaces returns the holder whose place the command takes, or -1.
 func (l modesLock) replaces(c modesCommand, at moment) int {
-	if !c.replace || len(l.holders) != 1 || l.listening(len(l.waiting), at) > 0 || !l.holders[0].by.replace || !l.holders[0].lasts(at) {
+	if !c.replace || len(l.holders) != 1 || l.listening(len(l.waiting), at) > 0 || !l.holders[0].by.replace ||
+		!l.holders[0].lasts(at) {
 		return -1
 	}
 	return 0

@@ -80,7 +80,8 @@ func (l *Locks) holding(most time.Duration) (h hold) {
 func (p place) listensAt(at time.Time) bool { return !p.deaf && p.listens.After(at) }
 
 // reaches reports whether what is free is handed over to a place: its request listens, and for as long as its process
-// needs to learn of that. A grant of a rate that no one claims is spent, so that there it is as long as a claim may take.
+// needs to learn of that. A grant of a rate that no one claims is spent, so that there it is as long as a claim may
+// take.
 func (v *sharedForm) reaches(p place, w rule.When) bool {
 	left := p.listens.Sub(docstore.TruncateMilli(w.Latest()))
 	switch {
@@ -227,11 +228,12 @@ func (v *sharedForm) before(i int, at time.Time) int {
 
 // again is the write by which a request says that it listens, where that is all that a decision comes to: like that of
 // [Acquire.join] it does not say what the document was, so that a server far from the store is heard, too. Where the
-// request has no place any more it says nothing. It is for requests whose responses are held: the process learns of what
-// it finds, and sends them again.
+// request has no place any more it says nothing. It is for requests whose responses are held: the process learns of
+// what it finds, and sends them again.
 func (c Acquire) again(s State, d decision, at rule.When) (w docstore.Write, ok bool) {
 	v := s.shared
-	if v == nil || c.held.process == 0 || d.position == 0 || d.after.cleared || len(d.after.granted) > 0 || len(d.after.line) != len(v.line) {
+	if v == nil || c.held.process == 0 || d.position == 0 || d.after.cleared || len(d.after.granted) > 0 ||
+		len(d.after.line) != len(v.line) {
 		return w, false
 	}
 	i, _ := d.after.placeOf(c.request())

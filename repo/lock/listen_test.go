@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,7 +71,7 @@ func (l loop) ask(ctx context.Context, t *testing.T, r *looped, server *lock.Loc
 		begin := time.Now()
 		var got lock.Outcome
 		for try := 0; ctx.Err() == nil; try++ {
-			c.RequestID = fmt.Sprint(n)
+			c.RequestID = strconv.Itoa(n)
 			if newIDs {
 				c.RequestID = fmt.Sprint(n, " ", try)
 			}

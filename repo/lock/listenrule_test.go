@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// forSeconds is a request in line that waits for so long.
-func forSeconds(c Acquire, seconds int64) Acquire {
-	c.WaitSeconds = seconds
+// aSecond is a request in line that waits for a second.
+func aSecond(c Acquire) Acquire {
+	c.WaitSeconds = 1
 	return c
 }
 
@@ -26,14 +26,14 @@ func (c Acquire) at(process int64) Acquire {
 func TestWhoDoesNotListenIsPassedOver(t *testing.T) {
 	s := newStage(t)
 	s.granted(try("ann", Exclusive), 1, 1)
-	s.waits(forSeconds(wait("bob", Exclusive), 1), 1, 2)
+	s.waits(aSecond(wait("bob", Exclusive)), 1, 2)
 	s.waits(wait("eve", Exclusive), 2, 2)
 	s.pass(time.Second)
 	s.waits(wait("eve", Exclusive), 1, 1)
 	s.gets(give("ann", 1), OK, 2)
 	s.granted(wait("eve", Exclusive), 2, 2)
 	s.waits(wait("bob", Exclusive), 1, 2)
-	s.waits(forSeconds(wait("zoe", Exclusive), 1), 2, 2)
+	s.waits(aSecond(wait("zoe", Exclusive)), 2, 2)
 	s.gets(give("eve", 2), OK, 2)
 	s.granted(wait("bob", Exclusive), 3, 2)
 	s.pass(time.Second)
@@ -45,7 +45,7 @@ func TestWhoDoesNotListenIsPassedOver(t *testing.T) {
 	only.MaxWaiting = 1
 	s.waits(only, 1, 2)
 	for i := range MaxWaiting - 2 {
-		s.waits(forSeconds(wait(fmt.Sprint("w", i), Exclusive), 1), int64(i)+2, 2)
+		s.waits(aSecond(wait(fmt.Sprint("w", i), Exclusive)), int64(i)+2, 2)
 	}
 	s.pass(time.Second)
 	s.waits(wait("kim", Exclusive), 2, 2) // there is room for one
@@ -118,7 +118,7 @@ func TestAServerThatStoodIsHeardAgain(t *testing.T) {
 func TestTheOneWhoFindsItOutIsNotSilent(t *testing.T) {
 	for name, c := range map[string]struct{ bob, finds Acquire }{
 		"its own":              {wait("bob", Exclusive).at(7), wait("eve", Exclusive).at(7)},
-		"not held for so long": {forSeconds(wait("bob", Exclusive), 1).at(7), wait("kim", Exclusive).at(8)},
+		"not held for so long": {aSecond(wait("bob", Exclusive)).at(7), wait("kim", Exclusive).at(8)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)

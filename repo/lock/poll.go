@@ -15,9 +15,9 @@ const (
 	pollLeast  = 50 * time.Millisecond
 )
 
-// PollAfter is when an acquire comes again that was refused with o, after its response was held for so long: 0 if it was
-// held for about as long as it asked for, which may be no time, or is not to come again. Its place in line counts until
-// then and a second longer, and so long what the line grants it is there to claim it.
+// PollAfter is when an acquire comes again that was refused with o, after its response was held for so long: 0 if it
+// was held for about as long as it asked for, which may be no time, or is not to come again. Its place in line counts
+// until then and a second longer, and so long what the line grants it is there to claim it.
 func (c Acquire) PollAfter(o Outcome, held time.Duration) time.Duration {
 	if !o.waits() || heldEnough(held, time.Duration(c.WaitSeconds)*time.Second) {
 		return 0

@@ -359,7 +359,8 @@ func (v *sharedForm) counts(w rule.When) (n int64, leaves time.Time) {
 	return n, leaves
 }
 
-// isFree reports whether no one holds the lock or listens in its line, and nothing keeps it closed: it can take any mode.
+// isFree reports whether no one holds the lock or listens in its line, and nothing keeps it closed: it can take any
+// mode.
 func (v *sharedForm) isFree(w rule.When) bool {
 	n, _ := v.counts(w)
 	return len(v.holders) == 0 && v.listening(w.At) == 0 && n == 0 && !v.reserved.keeps(w.At)
@@ -405,8 +406,8 @@ func (v *sharedForm) room(m Mode, entry string, w rule.When) int64 {
 
 // grantWaiting grants the lock to those at the head of the line who listen, as long as there is room: every command
 // does it last, so that a release hands the lock over in the same write. The others keep their places, and are passed
-// over; in the line of a rate not before they have stopped to listen, since they may obtain it by themselves, and what is
-// handed over in vain is spent. A lease is not claimed unless it is that of the request here, which is being sent.
+// over; in the line of a rate not before they have stopped to listen, since they may obtain it by themselves, and what
+// is handed over in vain is spent. A lease is not claimed unless it is that of the request here, which is being sent.
 func (v *sharedForm) grantWaiting(w rule.When, here string) {
 	for i := 0; i < len(v.line); {
 		next := v.line[i]

@@ -198,8 +198,8 @@ func (c Acquire) waits(v *sharedForm, w rule.When, i int) decision {
 	return r
 }
 
-// setMode gives a lock that is idle the mode of an acquire. Who waited in another one, and does not listen, has lost its
-// place.
+// setMode gives a lock that is idle the mode of an acquire. Who waited in another one, and does not listen, has lost
+// its place.
 func (v *sharedForm) setMode(c Acquire) {
 	if v.differs(c) != "" {
 		v.line, v.cleared = nil, v.cleared || len(v.line) > 0
