@@ -111,15 +111,15 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 		}
 		after := contracts.RetryAfter(err)
 		pause := max(waits.Delay(retry), after)
-		if !unknown || ctx.Err() != nil || retry == c.tries-1 || wrong || after > waits.Max || comesTooLate(ctx, end, pause) ||
-			backoff.Sleep(ctx, pause) != nil {
+		if !unknown || ctx.Err() != nil || retry == c.tries-1 || wrong || after > waits.Max ||
+			comesTooLate(ctx, end, pause) || backoff.Sleep(ctx, pause) != nil {
 			return none, e, err
 		}
 	}
 }
 
-// callEnd is when a call ends: at its caller's deadline, or after what the server is asked to wait and 5 s more. The zero
-// time of one whose caller tries again by itself, and bounds it.
+// callEnd is when a call ends: at its caller's deadline, or after what the server is asked to wait and 5 s more. The
+// zero time of one whose caller tries again by itself, and bounds it.
 func (c *Client) callEnd(ctx context.Context) time.Time {
 	if c.tries == 1 {
 		return time.Time{}

@@ -97,8 +97,9 @@ func (g *Generator) rebase() {
 //
 // It waits for the next millisecond when this one's IDs are used up, for a clock that was set back (see
 // [Options.MaxBackwardMs]), and, if there is no lease and no attempt has failed yet, for the attempt's outcome: for a
-// second at most, unless [Options.DisableFallback] is set. The context bounds the waiting and nothing else. Errors are the context's, a [ClockBackwardError], a
-// [LeaseAcquisitionError], a [ConfigurationError], [ErrTimeRange] and [ErrClosed].
+// second at most, unless [Options.DisableFallback] is set. The context bounds the waiting and nothing else. Errors are
+// the context's, a [ClockBackwardError], a [LeaseAcquisitionError], a [ConfigurationError], [ErrTimeRange] and
+// [ErrClosed].
 func (g *Generator) NextID(ctx context.Context) (ID, error) {
 	if g.set.backward == 0 {
 		if err := g.checkWall(); err != nil {
@@ -382,7 +383,8 @@ func (g *Generator) change(now uint64) action {
 // patienceTime is how long IDs wait for an attempt to acquire where there is a fallback, whatever the provider does.
 const patienceTime = time.Second
 
-// patience is how much longer IDs wait for the attempt that is under way, or that has been asked for. The caller holds mu.
+// patience is how much longer IDs wait for the attempt that is under way, or that has been asked for. The caller holds
+// mu.
 func (g *Generator) patience() time.Duration {
 	now := g.monotonic()
 	if g.since < 0 {

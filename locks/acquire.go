@@ -175,8 +175,8 @@ type try struct {
 }
 
 // ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. Until there was a definite
-// response calling bounds it, because it is not known whether the lock is held. After that the requests let the provider
-// wait. asked is the time from which the lease is counted.
+// response calling bounds it, because it is not known whether the lock is held. After that the requests let the
+// provider wait. asked is the time from which the lease is counted.
 func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, got contracts.Lease, err error) {
 	c := a.client
 	var (

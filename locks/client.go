@@ -135,8 +135,8 @@ func (c *Client) Lock(ctx context.Context, key string, o *LockOptions) (*Lock, e
 	return c.acquire(ctx, key, o, false)
 }
 
-// Get reads a lock: who holds it. It sends the request once, for 5 s at most. The error NOT_FOUND means that there is no
-// record of it.
+// Get reads a lock: who holds it. It sends the request once, for 5 s at most. The error NOT_FOUND means that there is
+// no record of it.
 func (c *Client) Get(ctx context.Context, key string) (contracts.Lock, error) {
 	got, err := bounded(ctx, hold.CallTime, func(ctx context.Context) (contracts.Lock, error) {
 		return c.provider.Get(ctx, key)

@@ -283,10 +283,10 @@ func (r *releasing) because(over error) error {
 	return fmt.Errorf("%w, after %w", over, r.last)
 }
 
-// Unlock ends the lock's context and releases the lock. A release that fails is tried again until the lease ends, in the
-// background when ctx ends before, or after 5 s if it has no deadline; if ctx has ended already, Unlock waits for 1 s at
-// most. An [Event] says how that ended. The error is an [ErrNotReleased] if the lock may still be held, and an [ErrLost]
-// if it was lost before. Unlock may be called again, which waits again, or tries again what has failed.
+// Unlock ends the lock's context and releases the lock. A release that fails is tried again until the lease ends, in
+// the background when ctx ends before, or after 5 s if it has no deadline; if ctx has ended already, Unlock waits for 1
+// s at most. An [Event] says how that ended. The error is an [ErrNotReleased] if the lock may still be held, and an
+// [ErrLost] if it was lost before. Unlock may be called again, which waits again, or tries again what has failed.
 func (l *Lock) Unlock(ctx context.Context) error {
 	lost := l.term.Settle()
 	l.term.Cancel(ErrUnlocked)

@@ -94,8 +94,8 @@ type LockOptions struct {
 	LockDelay time.Duration
 
 	// Wait bounds how long [Client.Lock] and [Client.Do] wait for a lock that is held; 0 means until their context ends.
-	// Then the error is LOCK_HELD, or why else it could not be had. While it is not known whether the lock is held, because
-	// no response arrives, that lasts for Options.RetryFor longer at most.
+	// Then the error is LOCK_HELD, or why else it could not be had. While it is not known whether the lock is held,
+	// because no response arrives, that lasts for Options.RetryFor longer at most.
 	Wait time.Duration
 
 	// NoWait makes [Client.Lock] and [Client.Do] return LOCK_HELD at once, as [Client.TryLock] does, and any other error

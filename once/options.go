@@ -55,8 +55,8 @@ type Options struct {
 	// be moved along. The next refresh waits for it, so its context ends well before it would be late.
 	OnRefresh func(ctx context.Context, end time.Time)
 
-	// Warn receives what does not fail the run: a failed release, a refresh that is retried. nil drops it. It may be called
-	// from another goroutine than Run's; after Run has returned only by what goes on in the background and fails.
+	// Warn receives what does not fail the run: a failed release, a refresh that is retried. nil drops it. It may be
+	// called from another goroutine than Run's; after Run has returned only by what goes on in the background and fails.
 	Warn func(err error)
 
 	clock  term.Clock // nil means the process's clocks

@@ -63,13 +63,14 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 // runs is not reported as over. When ctx ends, or the gate does not respond, before it is known what became of the
 // request for the run, the request is given up, so that nothing stays locked by it: see [Acquire].GiveUp. Run does not
 // outlast ctx by more than a second for that, nor for anything else that it has to send, which goes on in the
-// background then; a work that does not stop is waited for. A work that returns without an error in spite of an ended ctx has done what it was asked,
-// and its result is stored. So is that of one that returns after its lock has expired by the clocks of this process, if
-// the gate still accepts it, because no other worker took over; under a lock that the gate called lost, nothing is
-// written.
+// background then; a work that does not stop is waited for. A work that returns without an error in spite of an ended
+// ctx has done what it was asked, and its result is stored. So is that of one that returns after its lock has expired
+// by the clocks of this process, if the gate still accepts it, because no other worker took over; under a lock that the
+// gate called lost, nothing is written.
 //
-// An error means that nothing ran: the arguments are invalid, the gate did not respond within Options.Wait and RetryFor,
-// or its server has never answered and its address may be wrong, which is known within a second. Everything else is an Outcome.
+// An error means that nothing ran: the arguments are invalid, the gate did not respond within Options.Wait and
+// RetryFor, or its server has never answered and its address may be wrong, which is known within a second. Everything
+// else is an Outcome.
 func Run(ctx context.Context, gate Gate, runID string, work Work, o *Options) (Outcome, error) {
 	s, err := o.settings()
 	if err != nil {

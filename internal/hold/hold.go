@@ -185,7 +185,8 @@ const Forever time.Duration = math.MaxInt64
 type Keep struct {
 	Term  *term.Term // is extended by each renewal, and lost when the lease is
 	Clock term.Clock
-	// of one try at most when the term lasts for so long: the first ones are shorter, see [TryTime]; nil leaves it to Renew
+	// of one try at most when the term lasts for so long: the first ones are shorter, see [TryTime]; nil leaves it to
+	// Renew
 	Each func(left time.Duration) time.Duration
 	// after renewals that failed; First also after one that succeeded, however soon the next is due
 	Pauses backoff.Policy
