@@ -42,7 +42,7 @@ type claim struct {
 const leaseSeconds = 10
 
 // silentClaim is how long a lease lasts at least that was handed over to a request which does not come again.
-const silentClaim = 5 * time.Second
+const silentClaim = 500 * time.Millisecond
 
 // steppedStore is a store whose clock is set, and what is tried on it.
 type steppedStore struct {
