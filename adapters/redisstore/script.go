@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
 	_ "embed"
@@ -66,10 +65,6 @@ var (
 	pruneText string
 	//go:embed layout.lua
 	layoutText string
-	//go:embed identity.lua
-	identityText string
-	//go:embed server.lua
-	serverText string
 	//go:embed claim.lua
 	claimText string
 	//go:embed read.lua
@@ -100,9 +95,7 @@ var (
 	keptScript  = newScript(keptText)
 	dueScript   = newScript(dueText)
 	checkScript = rawScript(checkText)
-	claimScript = rawScript(strings.Replace(claimText, "$SERVER\n", identityText, 1))
-
-	serverScript = rawScript(strings.Replace(serverText, "$SERVER\n", identityText, 1))
+	claimScript = rawScript(claimText)
 
 	layoutScript = rawScript(layoutText)
 	markScript   = rawScript(markText)
@@ -134,8 +127,7 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, step []docstor
 
 func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []docstore.Write, of *shard, keys []string,
 	args []byte) (reply, error) {
-	if err := cmp.Or(s.lost(), s.evicting()); err != nil {
-		s.lookSometimes()
+	if err := s.lost(); err != nil {
 		return reply{}, s.unknown(doing, err)
 	}
 	s.conns.Begin()
@@ -163,7 +155,6 @@ func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []doc
 	if len(keys) < fewKeys {
 		send = of.line.send
 	}
-	send = s.meeting(of, send)
 	command = append(command, arg)
 	if sc.carried != "" {
 		command = append(command, &sc.carried)

@@ -366,7 +366,9 @@ func (o *placementOracle) answerActivation(c placementCommand) placementAnswer {
 		}
 	}
 	grant := func(to *seatOracle, phase string, until time.Time) placementAnswer {
-		a.token = anew // it is at least the time, also where the store has come back older
+		if a.token++; a.token == 1 {
+			a.token = anew
+		}
 		a.owner, a.phase, a.until, a.failed, a.reason, a.changed = to.Incarnation, phase, until, false, "", now
 		o.event(a.owner, c.id, phase)
 		return shown("OK")

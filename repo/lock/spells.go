@@ -162,22 +162,17 @@ func (s *waits) chance() time.Duration {
 }
 
 // ahead is about how many others are granted the lock before the request.
-func (c Acquire) ahead(s State, at time.Time) (ahead int) {
+func (c Acquire) ahead(s State) int {
 	if s.shared == nil {
 		return 0
 	}
 	own, _ := s.shared.placeOf(c.request())
-	together := c.Mode == Shared // readers at the head are granted the lock together
-	for _, p := range s.shared.line[:max(own, 0)] {
-		if p.listensAt(at) {
-			ahead++
-			together = together && p.mode == Shared
+	for i := range max(own, 0) {
+		if s.shared.line[i].mode != Shared || c.Mode != Shared {
+			return own
 		}
 	}
-	if together {
-		return 0
-	}
-	return ahead
+	return 0 // readers at the head are granted the lock together
 }
 
 // lasted is for how long no one was granted the lock, nor gave it up.
