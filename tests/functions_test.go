@@ -276,7 +276,7 @@ func TestFunctionStops(t *testing.T) {
 	}
 }
 
-// TestUpload: what is left of the module after .gcloudignore is what the functions link, and builds by itself. The
+// TestUpload: what is left of the module after .gcloudignore is what the functions link, with all files of it. The
 // builder runs `go mod tidy` on it and fetches the modules of every package that is there.
 func TestUpload(t *testing.T) {
 	t.Parallel()
@@ -310,10 +310,10 @@ func TestUpload(t *testing.T) {
 			copyFile(t, filepath.Join("..", name), filepath.Join(upload, name))
 		}
 	}
-	run := func(args ...string) []string {
+	runIn := func(dir string, args ...string) []string {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), "go", args...)
-		c.Dir = upload
+		c.Dir = dir
 		out, err := c.Output()
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			t.Fatalf("go %v: %v\n%s", args, err, exit.Stderr)
@@ -322,7 +322,21 @@ func TestUpload(t *testing.T) {
 		}
 		return strings.Fields(string(out))
 	}
-	run("build", "-trimpath", "./...") // without paths in them, packages are the same in each folder, and built once
+	run := func(args ...string) []string {
+		t.Helper()
+		return runIn(upload, args...)
+	}
+	// With the same files they build as they do here, where that costs little: most is there already.
+	builds := func(tags string) {
+		t.Helper()
+		runIn("..", "build", "-tags", tags, ".")
+		list := []string{"list", "-tags", tags, "-deps", "-f",
+			"{{with .Module}}{{if .Main}}{{$.ImportPath}} {{$.GoFiles}} {{$.EmbedFiles}}{{end}}{{end}}", "."}
+		if here, there := runIn("..", list...), run(list...); !slices.Equal(here, there) {
+			t.Errorf("with the tags %q the functions are built of %v, and of these are uploaded %v", tags, here, there)
+		}
+	}
+	builds("")
 	linked := run("list", "-deps", ".")
 	for _, pkg := range run("list", "./...") {
 		if !slices.Contains(linked, pkg) {
@@ -364,7 +378,7 @@ func TestUpload(t *testing.T) {
 			copyFile(t, filepath.Join("..", name), filepath.Join(upload, name))
 		}
 	}
-	run("build", "-trimpath", "-tags", "leasehold.otlp", "./...")
+	builds("leasehold.otlp")
 	if sends := run("list", "-tags", "leasehold.otlp", "-deps", "."); !slices.Contains(sends,
 		"go.opentelemetry.io/otel/sdk/metric") {
 		t.Error("the tag links no SDK")

@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 // built is a command of this module that was built for the tests.
@@ -52,10 +54,11 @@ func build(t *testing.T, pkg string, flags ...string) string {
 		if runtime.GOOS == "windows" {
 			b.path += ".exe"
 		}
-		// Without cgo, as it is deployed; without the tables of debuggers, which no test reads.
+		// Without the tables of debuggers, which no test reads; in a deep run without cgo, as it is deployed: then nothing
+		// that the tests are built of can be used again.
 		c := exec.CommandContext(context.Background(), "go",
 			append(append([]string{"build", "-ldflags=-s -w", "-o", b.path}, flags...), module+pkg)...)
-		c.Env = append(c.Environ(), "CGO_ENABLED=0")
+		c.Env = append(c.Environ(), suite.AtDepth([]string(nil), []string{"CGO_ENABLED=0"})...)
 		if out, err := c.CombinedOutput(); err != nil {
 			b.err = fmt.Errorf("go build %s: %w\n%s", command, err, out)
 		}

@@ -142,11 +142,7 @@ func TestTypeScriptClient(t *testing.T) {
 		t.Skip(
 			"the TypeScript compiler is not installed: cd sdk/typescript && npm ci --ignore-scripts, or run all: .ci/sdk/typescript")
 	}
-	player := filepath.Join(t.TempDir(), "player")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", player,
-		"../contracts/conformance/player").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	player := build(t, "contracts/conformance/player")
 	for _, args := range [][]string{
 		{compiler, "-p", "tsconfig.json"},
 		{"--test", "build/test/conformance.test.js", "build/test/ids.test.js", "build/test/locks.test.js",
