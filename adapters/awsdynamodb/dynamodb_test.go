@@ -68,8 +68,9 @@ func TestHistoriesOfAFailingService(t *testing.T) {
 }
 
 // TestConformanceOfAnotherClient runs the suite through a client that is not the SDK's own, whose responses are read by
-// way of the SDK's types.
+// way of the SDK's types. It is for the night: every test with a [meddler] has a client that is not the SDK's own.
 func TestConformanceOfAnotherClient(t *testing.T) {
+	suite.Deep(t)
 	t.Parallel()
 	docstoretest.Run(t, func(t *testing.T) docstore.Store {
 		client := meddler{Client: dialURL(dynamodbtest.Start(t, nil).URL)}
