@@ -17,9 +17,9 @@ func TestDeadConnections(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		n := connstest.New()
-		server := &http.Server{Handler: dynamodbtest.New(nil)} //nolint:gosec // no one else connects with it
-		go server.Serve(n)                                     //nolint:errcheck // it ends with the network
-		defer server.Close()                                   //nolint:errcheck // nothing is lost
+		server := &http.Server{Handler: dynamodbtest.New(nil)}
+		go server.Serve(n)
+		defer server.Close()
 		s, err := Open(t.Context(), "locks", &Options{Region: "eu-north-1", Endpoint: "http://localhost",
 			CreateTable: true, dial: n.Dial})
 		if err != nil {

@@ -36,13 +36,13 @@ func TestDeadConnections(t *testing.T) {
 		n := connstest.New()
 		server := grpc.NewServer()
 		pb.RegisterFirestoreServer(server, empty{})
-		go server.Serve(n) //nolint:errcheck // it ends with the network
+		go server.Serve(n)
 		defer server.Stop()
 		s, err := Open(t.Context(), &Options{Project: "demo", dial: n.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close() //nolint:errcheck // nothing is lost
+		defer s.Close()
 		connstest.Calls(t, n, func() error {
 			_, err := s.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "acme", ID: "deploy"})
 			return err

@@ -55,7 +55,7 @@ func TestDeadConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := connstest.New()
-				defer n.Close() //nolint:errcheck // it never fails
+				defer n.Close()
 				go func() {
 					for {
 						c, err := n.Accept()
@@ -76,7 +76,7 @@ func TestDeadConnections(t *testing.T) {
 					return struct{ net.Conn }{c}, err
 				}
 				c := sdk.NewClient(settings)
-				defer c.Close() //nolint:errcheck // nothing is lost
+				defer c.Close()
 				s.client = c
 				send := of(s)
 				connstest.Calls(t, n, func() error {

@@ -37,9 +37,9 @@ const (
 // is a little less than TryTimeout: a request is sent a little after its try began.
 const young = TryTimeout - TryTimeout/10
 
-// ErrLeft is the error of a request that found its connection closed by [Set.Leave] or [Set.Begin] before anything of it
-// was sent. A pool that does not ask its connections how they are, as one cannot below TLS, still has such ones. Nothing
-// was executed, and the next try takes another one.
+// ErrLeft is the error of a request that found its connection closed by [Set.Leave] or [Set.Begin] before anything of
+// it was sent. A pool that does not ask its connections how they are, as one cannot below TLS, still has such ones.
+// Nothing was executed, and the next try takes another one.
 var ErrLeft = errors.New("the connection was left before the request")
 
 // Dial makes a connection.

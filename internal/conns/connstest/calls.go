@@ -9,8 +9,8 @@ import (
 )
 
 // Calls puts a client of a store to the test whose connections, made by a network, go dead. call is a call of the store
-// that may be sent again; it returns its error. It runs in a bubble of testing/synctest, and the times are exact but for
-// the pauses before another try, which are shorter than a second.
+// that may be sent again; it returns its error. It runs in a bubble of testing/synctest, and the times are exact but
+// for the pauses before another try, which are shorter than a second.
 //
 // Calls that are under way succeed with the next try on a new connection, or the one after, if none could be made; none
 // waits for longer than its tries. After a gap nothing is sent on connections from before it.
