@@ -363,7 +363,7 @@ step_terraform_apply() {
 
 # The race detector, in the packages in which most happens at once. Every test is in race_all.
 step_race() {
-  go test -race -short -timeout 15m ./cluster ./idempotency ./internal/... ./kazahana ./locks ./once ./repo/docstore ./repo/rates ./repo/rule
+  go test -race -short -timeout 15m ./cluster ./functions/tasks ./idempotency ./internal/... ./kazahana ./locks ./once ./repo/docstore ./repo/rates ./repo/rule
   go test -race -short -timeout 15m ./repo/lock -run 'HandOver|Watch|Deliver|GiveUp|GivenUp'
 }
 step_race_all() { LEASEHOLD_TEST_SERVERS=1 go test -race -count=1 -timeout 60m ./...; }
