@@ -168,8 +168,9 @@ func (b *builder) notices(modules []*linked) []byte {
 	var out strings.Builder
 	fmt.Fprintf(&out, `Leasehold %s: the work of others in it
 
-The programs of this release contain the modules below, under the licenses that are named. Their texts follow. The container image also has the root
-certificates of Mozilla (https://www.mozilla.org/MPL/2.0/), as the Go module %s %s has them.
+The programs of this release contain the modules below, under the licenses that are named. Their texts follow.
+The container image also has the root certificates of Mozilla (https://www.mozilla.org/MPL/2.0/), as the
+Go module %s %s has them.
 
 `, b.label, rootsModule, rootsVersion())
 	for _, m := range modules {
