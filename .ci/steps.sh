@@ -299,11 +299,18 @@ step_databases() {
   .ci/databases/run "$tools"
 }
 
+# typescript_modules installs what the tests of the client in TypeScript need.
+typescript_modules() { [ -x sdk/typescript/node_modules/.bin/esbuild ] || (cd sdk/typescript && npm ci --silent --no-audit --no-fund --ignore-scripts); }
+
 # Faults that the tests must notice, those of the clients in TypeScript and Python, too.
-step_mutants() { go run ./proof/mutants; }
+step_mutants() {
+  typescript_modules
+  go run ./proof/mutants
+}
 
 # Those in files that have changed, for two minutes; the tool says how many it did not come to.
 step_mutants_changed() {
+  typescript_modules
   [ -n "$since" ] || { skipped 'mutants_changed: there is no commit to compare with; .ci/nightly tries all faults'; exit 3; }
   go run ./proof/mutants -changed "$since" -budget 2m >"$tools/mutants.log" || { grep -v '^not tried' "$tools/mutants.log"; exit 1; }
   grep -v '^not tried' "$tools/mutants.log"
@@ -312,6 +319,7 @@ step_mutants_changed() {
 
 # A seventh of the lists, all of them in a week, and a hundred that the tool draws.
 step_mutants_night() {
+  typescript_modules
   go run ./proof/mutants -part "$(($(date +%s) / 86400 % 7 + 1))/7"
   go run ./proof/mutants -random 100 -seed "$(date +%Y%m%d)" -budget 40m
 }

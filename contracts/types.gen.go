@@ -104,6 +104,7 @@ const (
 	CodePlacementLimit       Code = "PLACEMENT_LIMIT"
 	CodeRateLimited          Code = "RATE_LIMITED"
 	CodeRequestIDReused      Code = "REQUEST_ID_REUSED"
+	CodeRequestTimeout       Code = "REQUEST_TIMEOUT"
 	CodeRunDiffers           Code = "RUN_DIFFERS"
 	CodeRunInterrupted       Code = "RUN_INTERRUPTED"
 	CodeRunLimit             Code = "RUN_LIMIT"
@@ -211,6 +212,8 @@ func (e Code) Valid() bool {
 	case CodeRateLimited:
 		return true
 	case CodeRequestIDReused:
+		return true
+	case CodeRequestTimeout:
 		return true
 	case CodeRunDiffers:
 		return true
@@ -1229,6 +1232,9 @@ type Health struct {
 
 	// Version Of `/healthz`: the release that runs, or what Go made up for a build of a clone.
 	Version string `json:"version,omitempty"`
+
+	// Warning Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Incarnation defines model for Incarnation.
@@ -1594,7 +1600,7 @@ type LockSetTokens = []LockSetToken
 // LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners that hang.
 type LockTTLSeconds = int64
 
-// LockWaiter A request that waits in line.
+// LockWaiter A request that waits in line, and whose place counts.
 type LockWaiter struct {
 	// Mode In which mode it is to hold the lock.
 	Mode LockMode `json:"mode"`
@@ -2118,7 +2124,7 @@ type Problem struct {
 	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the latest grant.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// PollAfterMs For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line is kept until then, and what was granted to it.
+	// PollAfterMs For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line counts until then and a second longer, and what was granted to it is kept.
 	PollAfterMs int64 `json:"poll_after_ms,omitempty"`
 
 	// Position For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
@@ -2660,6 +2666,9 @@ type TooManyPlaced = Problem
 
 // TooManyRuns A request that was rejected or failed (RFC 9457).
 type TooManyRuns = Problem
+
+// TooSlow A request that was rejected or failed (RFC 9457).
+type TooSlow = Problem
 
 // Unauthenticated A request that was rejected or failed (RFC 9457).
 type Unauthenticated = Problem

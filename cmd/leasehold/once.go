@@ -107,7 +107,7 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 			begun.Store(true)
 			return c.perform(ctx, path, l, s)
 		}, &once.Options{
-			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
+			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures, RetryFor: runRetryFor,
 			Warn: func(err error) { c.sayf(s, "%v", err) },
 		})
 	switch {
@@ -228,6 +228,10 @@ func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate gate, be
 	c.sayf(s, "%s is finished already%s%s, and nothing was run; %s", c.Analysis, since, result, next)
 	return nil
 }
+
+// runRetryFor is how long a run is asked for while no server responds: a command that a timer starts must outlast a
+// restart of the server.
+const runRetryFor = 30 * time.Second
 
 // lookTimeout bounds the look at an analysis that was skipped.
 const lookTimeout = 5 * time.Second

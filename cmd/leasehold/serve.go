@@ -90,7 +90,15 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
+	if detail, fix := auditBesideStore(c); detail != "" {
+		log.Warn(detail + ": " + fix)
+	}
 	store = observed.store(store)
+	// Whether the store accepts requests is told elsewhere.
+	if behind, _, err := httpapi.StoreBehind(ctx, store); err == nil && behind > 0 {
+		log.Warn(httpapi.BehindText(behind))
+		observed.metrics.StoreBehind(behind)
+	}
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log, observed.metrics) })
@@ -128,8 +136,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Leaving, o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = stop.Done(), ctx.Done(), written.audit,
-		buildinfo.This(version), observed.metrics, observed.traces
+	o.Leaving, o.Stop, o.Build, o.Metrics, o.Traces = stop.Done(), ctx.Done(), buildinfo.This(version), observed.metrics,
+		observed.traces
+	o.Audit, o.AuditUnknown = written.audit, written.unknown
 	o.History = history(c.AuditLog)
 	api := httpapi.New(store, identity, o)
 	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)

@@ -13,8 +13,9 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// LookEvery is how often a server looks whether the file has changed, at most.
-const LookEvery = time.Second
+// LookEvery is how often a server looks whether the file has changed, at most: so often that a token that was removed
+// ends within a second what waits in its name.
+const LookEvery = 250 * time.Millisecond
 
 // Identity is the [httpapi.Identity] of a file of tokens. It may be used by several goroutines at once.
 type Identity struct {

@@ -105,14 +105,17 @@ func (t *thing) known(g granted) Lease {
 
 // asked is a request for a lease, as the store met it.
 type asked struct {
-	id     string
-	token  int64 // that it obtained; 0: none
-	since  int64 // when it came to the store first
-	first  int64 // the latest since when it can have its place in line
-	placed int64 // until then it has a place in line; 0: it has none
-	over   bool  // what it obtained has ended, or it was given up
-	grants int   // how many there were with it
-	given  int   // how many requests were given up with it
+	id      string
+	token   int64 // that it obtained; 0: none
+	since   int64 // when it came to the store first
+	first   int64 // the latest since when it can have its place in line
+	placed  int64 // until then it has a place in line; 0: it has none
+	listens int64 // until then it is to come again, and its place counts
+	handed  bool  // what it obtained was handed over, and it was not told of it
+	had     bool  // something was handed over to it
+	over    bool  // what it obtained has ended, or it was given up
+	grants  int   // how many there were with it
+	given   int   // how many requests were given up with it
 }
 
 // placeStep is how much sooner a place in line may end than the last delivery of its request says, in milliseconds: the
@@ -160,21 +163,40 @@ func (t *thing) lease(token int64) *granted {
 func (t *thing) drop(token int64) {
 	t.leases = slices.DeleteFunc(t.leases, func(g granted) bool { return g.token == token })
 	for i := range t.asked {
-		if t.asked[i].token == token {
-			t.asked[i].over = true
+		switch a := &t.asked[i]; {
+		case a.token != token:
+		case a.handed: // it has its place again
+			a.token, a.handed = 0, false
+		default:
+			a.over = true
 		}
 	}
 }
 
 // breakf notes the first promise that was broken.
 func (r *rig) breakf(i invariant, thing, format string, args ...any) {
-	if r.w.broken == nil {
+	if r.w.broken == nil && r.promised(i) {
 		r.w.broken = &Violation{Promises[i], thing, fmt.Sprintf(format, args...), r.w.now}
 	}
 }
 
 // judged counts a judgement.
-func (r *rig) judged(i invariant) { r.count.judged[i]++ }
+func (r *rig) judged(i invariant) {
+	if r.promised(i) {
+		r.count.judged[i]++
+	}
+}
+
+// promised reports whether something is promised by a store of the scene.
+func (r *rig) promised(i invariant) bool { return !r.scene.older || i == tokensRise || i == allEnds }
+
+// twice is the promise that is broken by a token that is granted to two requests.
+func (r *rig) twice() invariant {
+	if r.scene.older {
+		return tokensRise
+	}
+	return oneLease
+}
 
 // ms is a time of the store in milliseconds of the world.
 func ms(t time.Time) int64 { return t.Sub(epoch).Milliseconds() }
@@ -235,6 +257,9 @@ func (r *rig) grant(t *thing, id string, token, permit, now, ends int64) {
 		*a = asked{id: id, since: now, first: now}
 	}
 	r.judged(sameAnswer)
+	if g := t.lease(a.token); a.handed && (g == nil || g.ends <= now+2*r.scene.skew || r.scene.steps) {
+		a.token, a.handed = 0, false // it did not claim that in time
+	}
 	switch {
 	case a.token != 0 && a.token != token:
 		r.breakf(sameAnswer, t.name, "request %s got token %d, and before that token %d", id, token, a.token)
@@ -244,14 +269,14 @@ func (r *rig) grant(t *thing, id string, token, permit, now, ends int64) {
 	if t.kind.lines() && !r.scene.steps {
 		r.judged(noneIsPassed)
 		for _, o := range t.asked {
-			if o.id != id && o.placed > now && o.token == 0 && !o.over && o.first < a.since {
+			if o.id != id && o.placed > now && o.listens > now && o.token == 0 && !o.over && o.first < a.since {
 				r.breakf(noneIsPassed, t.name, "request %s got the lock, and request %s came before it and waits in line", id,
 					o.id)
 			}
 		}
 	}
 	t.grants++
-	a.token, a.placed, a.grants = token, 0, t.grants
+	a.token, a.placed, a.listens, a.grants = token, 0, 0, t.grants
 }
 
 // refusedAgain judges the refusal of a request that may have had its lease before.
@@ -278,7 +303,7 @@ func (t *thing) isFree(now int64) bool {
 }
 
 // acquired judges the outcome of an acquire of a lock.
-func (r *rig) acquired(q *request, o lock.Outcome) {
+func (r *rig) acquired(q *request, c lock.Acquire, o lock.Outcome) {
 	t := r.w.thing(q)
 	now := ms(o.At)
 	r.latest(t, now)
@@ -290,11 +315,12 @@ func (r *rig) acquired(q *request, o lock.Outcome) {
 	case lock.OK, lock.LeaseExpired:
 		switch known := t.lease(o.Lease.Token); {
 		case known != nil && known.request != q.id:
-			r.breakf(oneLease, t.name, "request %s was answered with token %d, which request %s got", q.id, o.Lease.Token,
+			r.breakf(r.twice(), t.name, "request %s was answered with token %d, which request %s got", q.id, o.Lease.Token,
 				known.request)
 		case known != nil || o.Code == lock.LeaseExpired && a.token != 0:
 			if r.judged(sameAnswer); known != nil && o.Code == lock.OK { // it claims what was handed over: that ends otherwise
 				known.ends = ms(o.Lease.ExpiresAt)
+				t.ask(q.id, now).handed = false
 			}
 		case !o.Replayed || r.again:
 			r.handOver(t, o.Lease.Token)
@@ -311,6 +337,7 @@ func (r *rig) acquired(q *request, o lock.Outcome) {
 				a.first = now // it may have come too late for its place, and have another one
 			}
 			a.placed = now + waitSeconds*1000 + lock.PlaceTime.Milliseconds() - placeStep
+			a.listens = now + c.PollAfter(o, 0).Milliseconds()
 		}
 	case lock.TooLate, lock.TooFar:
 		r.judged(wrongAnswer)
@@ -319,7 +346,7 @@ func (r *rig) acquired(q *request, o lock.Outcome) {
 		}
 	case lock.RequestIDReused:
 		r.refusedAgain(t, a, now, string(o.Code), o.Detail)
-		if r.judged(wrongAnswer); a.token == 0 && !a.over {
+		if r.judged(wrongAnswer); a.token == 0 && !a.over && !a.had {
 			r.breakf(wrongAnswer, t.name, "request %s is refused as used before, and it never got anything", q.id)
 		}
 	default:
@@ -345,6 +372,8 @@ func (r *rig) handOver(t *thing, below int64) {
 		h := r.handed[0]
 		r.handed = r.handed[1:]
 		r.grant(t, h.Lease.LeaseID, h.Lease.Token, h.Lease.Permit, ms(h.At), ms(h.Lease.ExpiresAt))
+		a := t.ask(h.Lease.LeaseID, ms(h.At))
+		a.handed, a.had = true, true
 	}
 }
 
@@ -485,7 +514,7 @@ func (r *rig) began(t *thing, q *request, o analysis.Outcome) {
 			}
 			r.grant(t, q.id, o.Grant.Token, 0, now, ms(o.Grant.ExpiresAt))
 		} else if g.request != q.id {
-			r.breakf(oneLease, t.name, "request %s was answered with token %d, which request %s got", q.id, o.Grant.Token,
+			r.breakf(r.twice(), t.name, "request %s was answered with token %d, which request %s got", q.id, o.Grant.Token,
 				g.request)
 		}
 		r.judged(sameAnswer)

@@ -25,6 +25,7 @@ const (
 	killed
 	restarted
 	storeStep
+	cameBack
 	serverClock
 	faults
 )
@@ -37,6 +38,7 @@ var faultNames = [faults]string{
 	resent: "write sent again by the store's library", slowStore: "response of the store later than the ttl",
 	wallStep: "wall clock of a client set", froze: "client frozen", slept: "client's machine asleep",
 	killed: "client killed", restarted: "server restarted", storeStep: "clock of the store set",
+	cameBack:    "store back as it was before",
 	serverClock: "clock of a server set, within its bound",
 }
 
@@ -65,6 +67,8 @@ func drawn(seed uint64, draw *rand.Rand) *scene {
 		s.skew = 500
 	case 2:
 		s.steps = true
+	case 3:
+		s.older = true
 	default:
 	}
 	return s
@@ -191,7 +195,7 @@ func (r *rig) put(m message) {
 		switch {
 		case r.chance(20):
 			m.fault = []fault{throttled, appliedThenError}[r.draw.IntN(2)]
-		case !r.scene.keys[m.key].lines() && r.scene.keys[m.key] != ids && r.chance(40):
+		case !r.scene.older && !r.scene.keys[m.key].lines() && r.scene.keys[m.key] != ids && r.chance(40):
 			m.fault = resent
 		case r.scene.keys[m.key] <= permits && r.chance(100):
 			m.fault = slowStore
@@ -352,8 +356,10 @@ func (r *rig) befall() {
 	case n < 10 && r.scene.steps:
 		met = storeStep
 		w.store = d.Int64N(8000) - 4000
+	case n < 10 && r.scene.older && r.comesBack():
+		met = cameBack
 	}
-	if r.count.faults[met]++; met == restarted || met == storeStep || met == serverClock {
+	if r.count.faults[met]++; met == restarted || met == cameBack || met == storeStep || met == serverClock {
 		r.log.world(w, faultNames[met])
 	}
 }

@@ -72,6 +72,9 @@ type scene struct {
 	skew  int64 // milliseconds; 0: the store has a clock
 	fresh bool  // servers remember nothing between requests
 	steps bool  // the store's clock is set back and forth: then no one can say how long a lease lasts
+	// the store comes back older than it was, and knows it: what it forgot is granted again, and no one can say more than
+	// that tokens rise, and that all get what they ask for
+	older bool
 }
 
 // request is a request of a client. Each try is another one.
@@ -118,6 +121,8 @@ type world struct {
 	store   int64    // how far the store's clock is ahead
 	servers [2]int64 // how far their clocks are ahead, where the callers' clocks count
 	docs    *docstore.Memory
+	backup  *docstore.Memory // what the store comes back as; nil: nothing yet
+	least   int64            // what counters go on from since it came back
 	clients []client
 	flight  []message
 	things  []thing // that are leased, as the judge knows them
@@ -274,6 +279,9 @@ func (r *rig) Write(ctx context.Context, writes ...docstore.Write) (docstore.Res
 
 // write is a write by the clock of the store, or by that of the server that is at work.
 func (r *rig) write(ctx context.Context, writes []docstore.Write) (docstore.Result, error) {
+	if err := r.behind(ctx, writes); err != nil {
+		return docstore.Result{}, err
+	}
 	if r.scene.skew == 0 {
 		return r.w.docs.Write(ctx, writes...)
 	}
@@ -291,6 +299,43 @@ func (r *rig) write(ctx context.Context, writes []docstore.Write) (docstore.Resu
 		}
 	}
 	return res, err
+}
+
+// behind is the error of writes that would be applied, one of which would increase a counter that is behind.
+func (r *rig) behind(ctx context.Context, writes []docstore.Write) error {
+	if r.w.least == 0 {
+		return nil
+	}
+	keys := make([]docstore.Key, len(writes))
+	for i, w := range writes {
+		keys[i] = w.Key
+	}
+	snap, err := r.w.docs.Get(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	for i, w := range writes {
+		if !w.Holds(snap.Docs[i], snap.At) {
+			return nil
+		}
+	}
+	for i, w := range writes {
+		if behind := w.Behind(r.w.least, snap.Docs[i]); behind != nil {
+			return behind
+		}
+	}
+	return nil
+}
+
+// comesBack makes a backup of the store, or lets the store come back as it was at the last one.
+func (r *rig) comesBack() (older bool) {
+	w := r.w
+	if w.backup == nil || r.draw.IntN(2) == 0 {
+		w.backup = w.docs.Fork(r.storeTime)
+		return false
+	}
+	w.docs, w.least = w.backup.Fork(r.storeTime), r.storeTime().UnixMicro()
+	return true
 }
 
 // dated is a condition in which the earliest that the time can be has its value, see [docstore.Instant.Early].
@@ -405,7 +450,7 @@ func (r *rig) onLock(q *request) *answer {
 			return &answer{err: err}
 		}
 		if o, err = l.AcquireWithin(ctx, c, 0); err == nil {
-			r.acquired(q, o)
+			r.acquired(q, c, o)
 		}
 	case renew:
 		var c lock.Renew

@@ -565,7 +565,7 @@ func (l modesLock) looksLike(s lock.Status, found bool, at moment) error {
 	}
 	var want, got []string
 	for _, p := range l.waiting {
-		if at < p.until {
+		if at < p.listens {
 			want = append(want, fmt.Sprint(p.by.owner, p.by.mode, p.since, p.until))
 		}
 	}

@@ -37,7 +37,7 @@ func (c requeue) Write() docstore.Write {
 		Key: c.document().Key(),
 		If: append(isDue(docstore.Any{hasOwner(), isRetried(c.Expiry)}, c.Token, c.Expiry), docstore.Any{
 			docstore.LE{Field: fRequeuedAt, Value: docstore.Now.Add(-c.Every)},
-			docstore.Not{Cond: docstore.LE{Field: fRequeuedAt, Value: noTime}},
+			rule.ImpossibleEnd(fRequeuedAt, 0), // also what is no time
 		}),
 		Set: map[string]docstore.Value{fRequeuedAt: docstore.Now, fRequeueID: docstore.String(c.RequestID)},
 	}

@@ -165,7 +165,7 @@ var families = map[Mode]docstore.String{Exclusive: "rw", Permits: "permits", Rat
 
 func (h holder) encode() docstore.Bytes {
 	p := newPacker()
-	p.flags(h.mode == Shared, h.grantedInQueue, h.replaceable, h.ended)
+	p.flags(h.mode == Shared, h.grantedInQueue, h.replaceable, h.ended, h.grantedInQueue && h.told)
 	p.number(h.token)
 	p.text(h.owner)
 	p.text(h.leaseID)
@@ -182,13 +182,22 @@ func (h holder) encode() docstore.Bytes {
 	p.number(h.ttl)
 	p.number(h.delay)
 	p.table(h.metadata)
+	if h.grantedInQueue {
+		p.number(h.claim.Milliseconds())
+		p.time(h.since)
+		p.time(h.until)
+		p.listens(h.listens, h.until)
+		p.number(h.process)
+		p.number(h.took.Milliseconds())
+		p.number(h.missed)
+	}
 	return p.bytes()
 }
 
 func decodeHolder(b []byte) (h holder, ok bool) {
 	u := newUnpacker(b)
 	var reader bool
-	u.flags(&reader, &h.grantedInQueue, &h.replaceable, &h.ended)
+	u.flags(&reader, &h.grantedInQueue, &h.replaceable, &h.ended, &h.told)
 	if reader {
 		h.mode = Shared
 	}
@@ -208,14 +217,42 @@ func decodeHolder(b []byte) (h holder, ok bool) {
 	h.ttl = u.number()
 	h.delay = u.number()
 	h.metadata = u.table()
+	if h.grantedInQueue {
+		h.claim = time.Duration(u.number()) * time.Millisecond
+		h.since = u.time()
+		h.until = u.time()
+		h.listens = u.listens(h.until)
+		h.process = u.number()
+		h.took = time.Duration(u.number()) * time.Millisecond
+		h.missed = u.number()
+	}
 	return h, u.done()
+}
+
+// neverListens is stored instead of how long before its end a place stops to listen.
+const neverListens = -1
+
+func (p *packer) listens(at, until time.Time) {
+	if at.IsZero() {
+		p.number(neverListens)
+		return
+	}
+	p.number(until.Sub(at).Milliseconds())
+}
+
+func (u *unpacker) listens(until time.Time) time.Time {
+	before := u.number()
+	if before < 0 || before > farthest {
+		return time.Time{}
+	}
+	return until.Add(-time.Duration(before) * time.Millisecond)
 }
 
 func encodeLine(line []place) docstore.Bytes {
 	p := newPacker()
 	p.number(int64(len(line)))
 	for _, w := range line {
-		p.flags(w.mode == Shared, w.replaceable)
+		p.flags(w.mode == Shared, w.replaceable, w.deaf, w.told, w.again)
 		p.text(w.owner)
 		p.text(w.leaseID)
 		p.text(w.request)
@@ -224,6 +261,10 @@ func encodeLine(line []place) docstore.Bytes {
 		p.table(w.metadata)
 		p.time(w.since)
 		p.time(w.until)
+		p.listens(w.listens, w.until)
+		p.number(w.process)
+		p.number(w.took.Milliseconds())
+		p.number(w.missed)
 	}
 	return p.bytes()
 }
@@ -233,7 +274,7 @@ func decodeLine(b []byte) (line []place, ok bool) {
 	for range u.count() {
 		var w place
 		var reader bool
-		u.flags(&reader, &w.replaceable)
+		u.flags(&reader, &w.replaceable, &w.deaf, &w.told, &w.again)
 		if reader {
 			w.mode = Shared
 		}
@@ -245,6 +286,10 @@ func decodeLine(b []byte) (line []place, ok bool) {
 		w.metadata = u.table()
 		w.since = u.time()
 		w.until = u.time()
+		w.listens = u.listens(w.until)
+		w.process = u.number()
+		w.took = time.Duration(u.number()) * time.Millisecond
+		w.missed = u.number()
 		line = append(line, w)
 	}
 	return line, u.done()

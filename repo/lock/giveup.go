@@ -116,6 +116,9 @@ func (c GiveUp) lease(s State, w rule.When) *holder {
 // request is only remembered.
 func (c GiveUp) leave(s State, w rule.When) (docstore.Write, bool) {
 	v, r, left := s.toShared(), c.Acquire.request(), false
+	if h, _ := v.byRequest(r); h != nil && h.grantedInQueue && !h.closes().After(w.At) {
+		v.dropExpired(w) // it has its place again
+	}
 	if i, _ := v.placeOf(r); i >= 0 {
 		v.line, left = slices.Delete(v.line, i, i+1), true
 	}

@@ -144,6 +144,27 @@ func Raise(id ID, d docstore.Doc, to int64) docstore.Write {
 	return w
 }
 
+// Raise implements [rule.Raiser]: leases that are held keep their tokens, and the next grant is above least. The plain
+// form has the token of its lease alone, which has one that no one knows then: it has ended when the next is granted,
+// or is replaced by that.
+func (id ID) Raise(found docstore.Doc, least int64) docstore.Write {
+	w := Raise(id, found, least)
+	s, err := id.State(found)
+	if err != nil || s.shared == nil {
+		return w
+	}
+	for _, h := range s.shared.holders {
+		w.Set["h"+suffix(h.number)] = h.stored() // one that was the only one had the document's
+	}
+	w.Set[fToken] = docstore.Int(least)
+	if h := s.shared.latest; h != nil {
+		latest := *h
+		latest.token = least
+		w.Set["h"+suffix(latest.number)] = latest.stored()
+	}
+	return w
+}
+
 // formerLease is what the document remembers of a lease before the latest one.
 type formerLease struct {
 	Owner, By                         string // cut

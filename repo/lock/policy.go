@@ -79,13 +79,20 @@ func (s State) closedUntil(now time.Time) time.Time {
 // is held. The condition asks the store whether it is so, about a document with that delay.
 func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	remembered, _ := s.Acquires.Find(c.request())
-	if remembered >= 0 || s.LockDelaySeconds == 0 {
+	replaces := c.Replace && s.Replaceable && s.Phase == Active
+	if remembered >= 0 {
+		return docstore.Write{}, false
+	}
+	if w, ok := c.countAnew(s, w, c.retention); ok && !replaces {
+		return w, true
+	}
+	if s.LockDelaySeconds == 0 {
 		return docstore.Write{}, false
 	}
 	has := func(f string, v docstore.Value) docstore.Cond { return docstore.Eq{Field: f, Value: v} }
 	passed := func(f string) docstore.Cond { return docstore.LE{Field: f, Value: docstore.Now.Add(-s.delay())} }
 	switch {
-	case s.Phase == Active && c.Replace && s.Replaceable && s.ExpiresAt.After(w.At):
+	case replaces && s.ExpiresAt.After(w.At):
 		return c.grantWrite(append(replaceable(), unexpired()...)), true
 	case s.Phase == Active:
 		return c.grantWrite(docstore.All{has(fState, docstore.String(Active)), has(fDelay, docstore.Int(s.LockDelaySeconds)),

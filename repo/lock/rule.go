@@ -122,6 +122,7 @@ type Acquire struct {
 
 	retention       time.Duration
 	unheld          bool   // its response is not held while it waits
+	held            hold   // how its response is held otherwise
 	set             string // of an [AcquireSet]: all of its keys; otherwise empty
 	recordsRefusals bool
 	observed        bool // see Outcome.TookOver

@@ -94,6 +94,7 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 // acquireWithin is AcquireWithin of a command that is complete and valid.
 func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration) (Outcome, error) {
 	most = min(most, time.Duration(c.WaitSeconds)*time.Second)
+	c.held = l.holding(most)
 	begun := l.now()
 	if c.WaitSeconds == 0 {
 		l.waits.endWaits(c.delivery())
@@ -150,6 +151,8 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 			return errGivenUp
 		}
 		waited = l.now().Sub(begun)
+		c.held.left = max(0, c.held.most-waited)
+		c.held.resent = x != nil && x.sent
 		if x != nil && x.placed {
 			o, err = rule.Run(ctx, l.store, l.now, l.noted(ctx, c.ID, inLine{c}))
 		} else {
@@ -160,8 +163,9 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 	if c.WaitSeconds > 0 {
 		o.Waited = waited
 	}
-	if x != nil && err == nil {
-		x.placed = o.Position > 0
+	if x != nil {
+		x.sent = true
+		x.placed = err == nil && o.Position > 0 || err != nil && x.placed
 	}
 	if err == nil && o.Code == OK && !o.Replayed && !c.queues() {
 		l.waits.granted(c.ID, o.Lease.Token, x)
@@ -205,6 +209,10 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 		case err := <-x.turn:
 			if err == nil {
 				err = ctx.Err()
+			}
+			if err == nil && isOver(over) && !l.waits.mayObtain(w, x) { // it would only be counted in line once more
+				l.waits.done(w, x)
+				return l.waits.refused(w, x, o), nil
 			}
 			found := o
 			if err == nil {
@@ -286,7 +294,7 @@ func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
 	if c.Replace && s.Replaceable && s.PhaseAt(at) == Active {
 		return true, time.Time{}
 	}
-	if free := s.FreeAt(); at.Before(free) {
+	if free := s.FreeAt(); at.Before(free) && !s.impossible(rule.When{At: at}) {
 		return false, free
 	}
 	return true, time.Time{}
@@ -346,6 +354,7 @@ type waiter struct {
 	tried   int        // the version after it was sent last
 	turn    chan error // nil: it is to be sent again
 
+	sent    bool          // before; only its own goroutine uses it
 	placed  bool          // it had a place in line when it was sent last; only its own goroutine uses it
 	givenUp bool          // a later delivery of the request does not wait
 	end     chan struct{} // is closed then
@@ -360,7 +369,7 @@ type waiter struct {
 func (x *waiter) ready(w *watch) (again bool, next time.Time) {
 	if x.judged != w.version {
 		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.at)
-		x.ahead = x.acquire.ahead(w.seen.state)
+		x.ahead = x.acquire.ahead(w.seen.state, w.seen.at)
 		x.judged = w.version
 	}
 	return x.again, x.next
@@ -500,6 +509,25 @@ func (w *watch) giveTurn(now time.Time) {
 	}
 }
 
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
+
+// mayObtain reports whether a request whose wait is over may still obtain the lock, as that was seen last.
+func (s *waits) mayObtain(w *watch, x *waiter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := x.acquire
+	c.held.over = true
+	again, _ := c.ready(w.seen.state, docstore.TruncateMilli(w.seen.at.Add(time.Since(w.seen.arrived))))
+	return again
+}
+
 // refused is the refusal of a request whose wait is over: as the lock was seen last, if that was after the request was
 // sent.
 func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
@@ -507,10 +535,12 @@ func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
 	defer s.mu.Unlock()
 	passed := time.Since(w.seen.arrived)
 	at := docstore.TruncateMilli(w.seen.at.Add(passed))
-	if again, _ := x.acquire.ready(w.seen.state, at); again || at.Before(o.At) {
+	c := x.acquire
+	c.held.over = true
+	if again, _ := c.ready(w.seen.state, at); again || at.Before(o.At) {
 		return o
 	}
-	if now := x.acquire.Refusal(w.seen.state, rule.When{At: at}); now.waits() {
+	if now := c.Refusal(w.seen.state, rule.When{At: at}); now.waits() {
 		now.Waited = o.Waited
 		return now
 	}

@@ -140,6 +140,9 @@ func (s *Service) lookPast(ctx context.Context, c Cluster, damage error) (v *sig
 			if err != nil {
 				return nil, 0, err
 			}
+			if l, err = s.lasting(ctx, c, e.Key.ID, l, p.At); err != nil {
+				return nil, 0, err
+			}
 			if left := l.ExpiresAt.Sub(p.At); l.held(p.At) && (next == 0 || left < next) {
 				next = left
 			}
