@@ -293,6 +293,41 @@ func TestChanges(t *testing.T) {
 	})
 }
 
+// TestFileSystemThatHangs: a file system that does not answer holds up those who ask when the file is looked at, for as
+// long as a look may take, and no one afterwards. When it answers, what was revoked is not accepted any more.
+func TestFileSystemThatHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	ann, annID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		i, err := tokenfile.Open(path, nil, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan struct{})
+		i.Hang(answers)
+		revoke(t, path, annID)
+		time.Sleep(tokenfile.LookEvery)
+		began := time.Now()
+		for n := range 5 {
+			if _, err := ask(t, i, ann); err != nil {
+				t.Errorf("try %d: %v", n+1, err)
+			}
+			if took := time.Since(began); took != tokenfile.LookEvery {
+				t.Errorf("after try %d: %v have passed, not %v", n+1, took, tokenfile.LookEvery)
+			}
+		}
+		if n := strings.Count(log.String(), "does not answer"); n != 1 {
+			t.Errorf("it is said %d times:\n%s", n, &log)
+		}
+		close(answers)
+		synctest.Wait()
+		if _, err := ask(t, i, ann); err == nil {
+			t.Error("what was revoked is accepted although the file was read")
+		}
+	})
+}
+
 // TestRead: what is wrong with a file is said, with the token and its member, and nothing of it is accepted.
 func TestRead(t *testing.T) {
 	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
