@@ -141,7 +141,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	o.Audit, o.AuditUnknown = written.audit, written.unknown
 	o.History = history(c.AuditLog)
 	api := httpapi.New(store, identity, o)
-	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
+	server := httpapi.Server(setup.BasePath(c.BasePath, api), log, connections(c))
 	ended := make(chan error, 1)
 	var skipped <-chan struct{}
 	over := func() {}
@@ -189,6 +189,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	log.Info("stopped")
 	return nil
 }
+
+// connections are how many may be open at once: twice as many as wait for locks and for events.
+func connections(c *settings.Config) int { return max(httpapi.DefaultConnections, 4*int(c.MaxWaiting)) }
 
 // identify is who callers are: by the tokens of an issuer, of a file, or of both.
 func identify(ctx context.Context, c *settings.Config, log *slog.Logger) (httpapi.Identity, error) {

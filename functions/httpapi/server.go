@@ -20,8 +20,9 @@ const (
 // Server returns an HTTP server with limits for clients that are slow, or never end: 5 s for the header, 15 s for the
 // whole request, 30 s for the work and the response, or for the response alone where the work may take longer than half
 // of that; two minutes between requests. A connection of HTTP/2 that takes no byte for 30 s is closed, and one tenant,
-// or one subject, can have no connection for itself, which may be that of a proxy. Its errors go to the log.
-func Server(h http.Handler, log *slog.Logger) *http.Server {
+// or one subject, can have no connection for itself, which may be that of a proxy. Beyond so many connections at once, 1 at
+// the least, one of the network that has most makes room for the next. Its errors go to the log.
+func Server(h http.Handler, log *slog.Logger, connections int) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -31,6 +32,7 @@ func Server(h http.Handler, log *slog.Logger) *http.Server {
 		MaxHeaderBytes:    MaxHeaderBytes,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: sendTime},
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ConnState:         newConnections(connections, log).changed,
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return context.WithValue(ctx, connectionKey{}, newBound(streams, maxStreams, 0, 0))
 		},

@@ -115,7 +115,7 @@ func (i *Identity) latest() map[string]Token {
 		go i.look(i.looks, i.tokens)
 	}
 	looks, left := i.looks, LookEvery-time.Since(i.looked)
-	if looks == nil || left <= 0 {
+	if looks == nil {
 		return i.tokens
 	}
 	i.mu.Unlock()
