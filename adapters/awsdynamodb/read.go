@@ -91,6 +91,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 		snap.Docs[i] = decode(items[at[k]])
 	}
 	snap.At = s.clock.after()
+	snap.Margin = s.clock.beyond(snap.At)
 	return snap, nil
 }
 

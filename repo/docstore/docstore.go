@@ -123,8 +123,9 @@ func over(now, deadline term.Moment) bool { return now.Until(deadline) < 0 }
 
 // Snapshot is the result of [Store.Get].
 type Snapshot struct {
-	At   time.Time // the store's time of the read, in UTC, whole milliseconds
-	Docs []Doc     // one for each key; nil where no document exists
+	At     time.Time     // the store's time of the read, in UTC, whole milliseconds
+	Margin time.Duration // how far the store's time may lie beyond At: 0 on all stores with a clock
+	Docs   []Doc         // one for each key; nil where no document exists
 }
 
 // Write is one conditional change of one document. It patches: fields that are not named keep their values.

@@ -67,7 +67,7 @@ func TestImpossibleEndIsSentAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, next := c.ready(state, s.now); !again {
+		if again, next := c.ready(state, rule.When{At: s.now}); !again {
 			t.Errorf("%+v waits until %v", c, next)
 		}
 	}

@@ -807,8 +807,7 @@ func (c ForceRelease) GrantedFallback(found, after State, decided, w rule.When) 
 // readyInLine reports whether sending the request again now may change what it has: the lock, or, while it waits in
 // line, that of others. next is when that may be so without anyone's write; zero if it will not. It is for a lock in
 // shared form.
-func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time) {
-	w := rule.When{At: at}
+func (c Acquire) readyInLine(s State, w rule.When) (again bool, next time.Time) {
 	d := c.decide(s, w)
 	if d.code != Held || d.position == 0 || s.shared == nil {
 		return d.after != nil || d.code != Held, c.nextEnd(s, w)
@@ -833,11 +832,11 @@ func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time)
 	}
 	// The next write clears what has ended and serves those in line: the first one sends it, and the others only if it
 	// does not.
-	due := at
+	due := w.At
 	if end := c.firstEnd(s, w); !end.IsZero() {
 		due = end.Add(time.Duration(min(before, 8)) * stagger)
 	}
-	if due.After(at) {
+	if due.After(w.At) {
 		return false, due
 	}
 	return true, time.Time{}

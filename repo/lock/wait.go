@@ -283,9 +283,10 @@ func (o Outcome) waits() bool { return o.Code == Held || o.Code == Delayed }
 
 // ready reports whether sending the request again, by the document as it stood at a time, may change its outcome; and
 // when that may be so without anyone's write, zero if never.
-func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
+func (c Acquire) ready(s State, w rule.When) (again bool, next time.Time) {
+	at := w.At
 	if s.shared != nil || c.queues() {
-		return c.readyInLine(s, at)
+		return c.readyInLine(s, w)
 	}
 	used, _ := s.Acquires.Find(c.request())
 	if givenUp, _ := s.GivenUp.Find(c.request()); used >= 0 || givenUp >= 0 {
@@ -294,7 +295,7 @@ func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
 	if c.Replace && s.Replaceable && s.PhaseAt(at) == Active {
 		return true, time.Time{}
 	}
-	if free := s.FreeAt(); at.Before(free) && !s.impossible(rule.When{At: at}) {
+	if free := s.FreeAt(); at.Before(free) && !s.impossible(w) {
 		return false, free
 	}
 	return true, time.Time{}
@@ -341,8 +342,14 @@ type watch struct {
 // observation is what the document of a lock said.
 type observation struct {
 	state          State
-	at             time.Time // the store's time
-	begun, arrived time.Time // of the request that found it
+	at             time.Time     // the store's time
+	margin         time.Duration // how far that may lie beyond at, see [rule.When]
+	begun, arrived time.Time     // of the request that found it
+}
+
+// when is the store's time so long after the observation.
+func (o observation) when(passed time.Duration) rule.When {
+	return rule.When{At: docstore.TruncateMilli(o.at.Add(passed)), Margin: o.margin}
 }
 
 // waiter is a request that waits.
@@ -368,7 +375,7 @@ type waiter struct {
 // ready is [Acquire.ready] of the document as it was seen last. waits.mu is held.
 func (x *waiter) ready(w *watch) (again bool, next time.Time) {
 	if x.judged != w.version {
-		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.at)
+		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.when(0))
 		x.ahead = x.acquire.ahead(w.seen.state, w.seen.at)
 		x.judged = w.version
 	}
@@ -524,7 +531,7 @@ func (s *waits) mayObtain(w *watch, x *waiter) bool {
 	defer s.mu.Unlock()
 	c := x.acquire
 	c.held.over = true
-	again, _ := c.ready(w.seen.state, docstore.TruncateMilli(w.seen.at.Add(time.Since(w.seen.arrived))))
+	again, _ := c.ready(w.seen.state, w.seen.when(time.Since(w.seen.arrived)))
 	return again
 }
 
@@ -533,14 +540,13 @@ func (s *waits) mayObtain(w *watch, x *waiter) bool {
 func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	passed := time.Since(w.seen.arrived)
-	at := docstore.TruncateMilli(w.seen.at.Add(passed))
+	at := w.seen.when(time.Since(w.seen.arrived))
 	c := x.acquire
 	c.held.over = true
-	if again, _ := c.ready(w.seen.state, at); again || at.Before(o.At) {
+	if again, _ := c.ready(w.seen.state, at); again || at.At.Before(o.At) {
 		return o
 	}
-	if now := c.Refusal(w.seen.state, rule.When{At: at}); now.waits() {
+	if now := c.Refusal(w.seen.state, at); now.waits() {
 		now.Waited = o.Waited
 		return now
 	}
@@ -684,7 +690,7 @@ func (s *waits) look(ctx context.Context, w *watch) {
 		s.mu.Lock()
 		s.took = (3*s.took + time.Since(begun)) / 4
 		s.mu.Unlock()
-		s.note(w.id, observation{state: state, at: r.At, begun: begun})
+		s.note(w.id, observation{state: state, at: r.At, margin: r.Margin, begun: begun})
 	case errors.Is(err, docstore.ErrDamaged) || errors.Is(err, docstore.ErrClosed):
 		s.fail(w, fmt.Errorf("%s: waiting: %w", w.id.key(), err))
 	default: // the next read may find out
@@ -743,13 +749,13 @@ func (c noted) Turn(ctx context.Context) (done func()) { return c.queue.turn(ctx
 
 // Granted is that of the command.
 func (c noted) Granted(s State, w rule.When) Outcome {
-	c.waits.note(c.id, observation{state: s, at: w.At, begun: c.begun})
+	c.waits.note(c.id, observation{state: s, at: w.At, margin: w.Margin, begun: c.begun})
 	return c.command.Granted(s, w)
 }
 
 // Refusal is that of the command.
 func (c noted) Refusal(s State, w rule.When) Outcome {
-	c.waits.note(c.id, observation{state: s, at: w.At, begun: c.begun})
+	c.waits.note(c.id, observation{state: s, at: w.At, margin: w.Margin, begun: c.begun})
 	return c.command.Refusal(s, w)
 }
 
@@ -771,7 +777,7 @@ func (c noted) Tries() int {
 
 // GrantedFallback is that of the command, if it has one.
 func (c noted) GrantedFallback(found, after State, decided, w rule.When) Outcome {
-	c.waits.note(c.id, observation{state: after, at: w.At, begun: c.begun})
+	c.waits.note(c.id, observation{state: after, at: w.At, margin: w.Margin, begun: c.begun})
 	tellHandedOver(c.told, c.id, c.command, found, after, w)
 	if second, ok := c.command.(rule.FallbackOutcome[State, Outcome]); ok {
 		return second.GrantedFallback(found, after, decided, w)
