@@ -186,6 +186,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 		page.Next = page.Entries[n-1].Key.ID
 	}
 	page.At = s.clock.after()
+	page.Margin = s.clock.beyond(page.At)
 	return page, nil
 }
 

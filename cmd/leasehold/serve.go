@@ -90,9 +90,6 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
-	if detail, fix := auditBesideStore(c); detail != "" {
-		log.Warn(detail + ": " + fix)
-	}
 	store = observed.store(store)
 	// Whether the store accepts requests is told elsewhere.
 	if behind, _, err := httpapi.StoreBehind(ctx, store); err == nil && behind > 0 {
@@ -155,6 +152,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	logStart(ctx, log, c, o.Build, where, slog.String("listen", l.Addr().String()),
 		slog.String("authentication", c.Authentication("development mode")), slog.String("audit", cmp.Or(c.AuditLog, "log")))
+	if detail, fix := auditBesideStore(c); detail != "" {
+		log.Warn(detail + ": " + fix)
+	}
 	url := certificate.scheme() + "://" + fromHere(l.Addr().String())
 	fmt.Fprintln(s.out, "listening on", url)
 	if c.Log == "text" {
@@ -191,7 +191,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 }
 
 // connections are how many may be open at once: twice as many as wait for locks and for events.
-func connections(c *settings.Config) int { return max(httpapi.DefaultConnections, 4*int(c.MaxWaiting)) }
+func connections(c *settings.Config) int { return max(httpapi.MaxConnections, 4*int(c.MaxWaiting)) }
 
 // identify is who callers are: by the tokens of an issuer, of a file, or of both.
 func identify(ctx context.Context, c *settings.Config, log *slog.Logger) (httpapi.Identity, error) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// DefaultConnections is how many connections a server keeps open at once at most, unless more requests may wait.
-const DefaultConnections = 8192
+// MaxConnections is how many connections a server keeps open at once at most, unless more requests may wait.
+const MaxConnections = 8192
 
 // saidEvery is how often the log says at most that connections were closed to make room.
 const saidEvery = time.Minute

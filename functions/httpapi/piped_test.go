@@ -86,7 +86,7 @@ func servePiped(t *testing.T, behindProxy, withTLS bool) *piped {
 	h := httpapi.New(slowStoreOf{s.store}, byHeader{}, &httpapi.Options{Limits: httpapi.Limits{
 		Concurrent: 256, Lists: 4, BodyBytes: httpapi.DefaultBodyBytes, PageBytes: httpapi.DefaultPageBytes,
 	}})
-	server := httpapi.Server(h, slog.New(slog.DiscardHandler), httpapi.DefaultConnections)
+	server := httpapi.Server(h, slog.New(slog.DiscardHandler), httpapi.MaxConnections)
 	if withTLS {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate(t)}}
 		go func() { _ = server.ServeTLS(s.network, "", "") }()

@@ -94,21 +94,21 @@ func tryWrite(ctx context.Context, store docstore.Store, w docstore.Write) (behi
 	if err != nil || r.Applied {
 		return 0, err
 	}
-	behind = behindOf(r.At.Add(r.Margin), r.Docs)
+	behind = behindOf(rule.When{At: r.At, Margin: r.Margin}, r.Docs)
 	_, err = store.Write(ctx, docstore.Write{Key: w.Key, Set: map[string]docstore.Value{fTried: docstore.Now}, Keep: w.Keep})
 	return behind, err
 }
 
 // behindOf is by how much a time is behind the highest that documents have, 0 if it is not or by no more than a second.
-func behindOf(at time.Time, docs []docstore.Doc) (most time.Duration) {
+func behindOf(at rule.When, docs []docstore.Doc) (most time.Duration) {
 	for _, d := range docs {
 		text, _ := d[fHighest].(docstore.String)
 		highest, err := docstore.ParseTime(text)
 		if err != nil {
 			continue
 		}
-		if _, is := (rule.When{At: at}).Impossible(highest, 0); is {
-			most = max(most, highest.Sub(at))
+		if _, is := at.Impossible(highest, 0); is {
+			most = max(most, highest.Sub(at.Latest()))
 		}
 	}
 	return most
@@ -126,7 +126,7 @@ func StoreBehind(ctx context.Context, store docstore.Store) (behind time.Duratio
 	if err != nil {
 		return 0, time.Time{}, err
 	}
-	return behindOf(snap.At, snap.Docs), snap.At, nil
+	return behindOf(rule.When{At: snap.At, Margin: snap.Margin}, snap.Docs), snap.At, nil
 }
 
 // storeBehind logs that the store's time is behind what it was, once for each time that this begins, and measures it.

@@ -253,8 +253,8 @@ func (c Acquire) Write() docstore.Write {
 }
 
 // Fallback is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a
-// condition cannot judge. An end that a wrong clock has written it counts anew, see [rule.When.Impossible]. If there were too many runs already, it ends the analysis instead. Of a document that is kept
-// no longer it makes a new one.
+// condition cannot judge. An end that a wrong clock has written it counts anew, see [rule.When.Impossible]. If there
+// were too many runs already, it ends the analysis instead. Of a document that is kept no longer it makes a new one.
 func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	var end docstore.Write
 	switch d := c.document(); {

@@ -144,7 +144,7 @@ func (c Take) GrantedFallback(found, _ State, decided, _ rule.When) Outcome {
 
 // Refusal says when the tally is corrected.
 func (c Take) Refusal(s State, w rule.When) Outcome {
-	if s.CountedAt.IsZero() || s.ahead(w.At) {
+	if s.CountedAt.IsZero() || s.ahead(w) {
 		return Outcome{Wait: roundEvery}
 	}
 	return Outcome{Wait: max(0, s.dueAt().Sub(w.At))}

@@ -247,7 +247,8 @@ type Query struct {
 
 // Page is the result of [Store.List].
 type Page struct {
-	At      time.Time // the store's time of the read, in UTC, whole milliseconds
+	At      time.Time     // the store's time of the read, in UTC, whole milliseconds
+	Margin  time.Duration // how far the store's time may lie beyond At: 0 on all stores with a clock
 	Entries []Entry
 	// those of the page that the store cannot read, by ascending IDs; they count to Limit as entries do, unless they have
 	// no ID

@@ -208,7 +208,7 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 		}
 		l, err := c.leaseOf(n, snap.Docs[2+2*i])
 		if err == nil {
-			v.leases[n], err = s.lasting(ctx, c, n, l, v.at)
+			v.leases[n], err = s.lasting(ctx, c, n, l, rule.When{At: snap.At, Margin: snap.Margin})
 		}
 		if err != nil {
 			return nil, err
@@ -505,7 +505,7 @@ func (s *Service) evictEnded(ctx context.Context, c Cluster, enough int) (done e
 				done.damaged.Take(err)
 			case l.ExpiresAt.IsZero(): // it was ended
 			case l.held(p.At):
-				if l, err = s.lasting(ctx, c, e.Key.ID, l, p.At); err != nil {
+				if l, err = s.lasting(ctx, c, e.Key.ID, l, rule.When{At: p.At, Margin: p.Margin}); err != nil {
 					return done, err
 				}
 				done.comes(l.ExpiresAt.Sub(p.At))

@@ -21,9 +21,9 @@ func longest(given time.Duration) time.Duration {
 }
 
 // lasting is a member's lease that was read at a time, with the end that counts.
-func (s *Service) lasting(ctx context.Context, c Cluster, member string, l LeaseState, at time.Time) (LeaseState, error) {
+func (s *Service) lasting(ctx context.Context, c Cluster, member string, l LeaseState, at rule.When) (LeaseState, error) {
 	ttl := longest(l.ttl)
-	counts, is := rule.When{At: at}.Impossible(l.ExpiresAt, ttl)
+	counts, is := at.Impossible(l.ExpiresAt, ttl)
 	if !is {
 		return l, nil
 	}
@@ -42,9 +42,9 @@ func (s *Service) lasting(ctx context.Context, c Cluster, member string, l Lease
 }
 
 // countAnew is the write that counts the end of a lock phase anew, if that is impossible.
-func (s subject) countAnew(a Activation, at time.Time) (w docstore.Write, is bool) {
+func (s subject) countAnew(a Activation, at rule.When) (w docstore.Write, is bool) {
 	ttl := longest(a.LockUntil.Sub(a.ClaimedAt))
-	if _, is = (rule.When{At: at}).Impossible(a.LockUntil, ttl); !is || a.Phase != Locked {
+	if _, is = at.Impossible(a.LockUntil, ttl); !is || a.Phase != Locked {
 		return w, false
 	}
 	return docstore.Write{

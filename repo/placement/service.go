@@ -328,7 +328,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		if v.act, err = c.stored(v.doc); err != nil {
 			return nil, err
 		}
-		if w, is := c.countAnew(v.act, v.at); is {
+		if w, is := c.countAnew(v.act, rule.When{At: snap.At, Margin: snap.Margin}); is {
 			if _, err := s.store.Write(ctx, w); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.key(), err)
 			}
@@ -353,7 +353,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 			return v, nil
 		}
 		var lease docstore.Doc
-		at := snap.At
+		at := rule.When{At: snap.At, Margin: snap.Margin}
 		if matters.Member == guess {
 			lease = snap.Docs[2]
 		} else {
@@ -361,7 +361,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.key(), err)
 			}
-			lease, at = again.Docs[0], again.At
+			lease, at = again.Docs[0], rule.When{At: again.At, Margin: again.Margin}
 		}
 		l, err := c.leaseOf(matters.Member, lease)
 		if err != nil {
@@ -370,7 +370,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		if l.Number != matters.Number || l.ExpiresAt.IsZero() {
 			continue // a new epoch has begun
 		}
-		if l.held(at) {
+		if l.held(at.At) {
 			_, err = s.lasting(ctx, c.Cluster, matters.Member, l, at)
 			return v, err
 		}

@@ -85,15 +85,16 @@ func (c Take) depth() time.Duration { return c.cost(Burst(c.Rate)) }
 
 // impossible reports whether an arrival time lies further ahead than a take can have brought it: a clock was wrong. Then a
 // whole burst counts as taken now, see [rule.When.Impossible], and n requests are none.
-func (c Take) impossible(tat, at time.Time) (counts time.Time, is bool) {
-	return rule.When{At: at}.Impossible(tat, c.depth())
+func (c Take) impossible(tat time.Time, at rule.When) (counts time.Time, is bool) {
+	return at.Impossible(tat, c.depth())
 }
 
 // plan is what is granted at a time. anew says that the arrival time counts as the time.
-func (c Take) plan(tat, at time.Time) (n int64, anew bool) {
-	if _, is := c.impossible(tat, at); is {
+func (c Take) plan(tat time.Time, w rule.When) (n int64, anew bool) {
+	if _, is := c.impossible(tat, w); is {
 		return 0, false
 	}
+	at := w.At
 	anew = !tat.After(at)
 	room := Burst(c.Rate)
 	if !anew {
@@ -147,7 +148,7 @@ func (c Take) Write() docstore.Write {
 }
 
 func (c Take) first() (n int64, anew bool) {
-	if n, anew = c.plan(c.TAT, c.At); n == 0 {
+	if n, anew = c.plan(c.TAT, rule.When{At: c.At}); n == 0 {
 		n = 1
 	}
 	return n, anew
@@ -169,12 +170,12 @@ func (c Take) Granted(s State, w rule.When) Outcome {
 
 // Fallback takes what is left of the document found.
 func (c Take) Fallback(s State, w rule.When) (docstore.Write, bool) {
-	n, anew := c.plan(s.TAT, w.At)
+	n, anew := c.plan(s.TAT, w)
 	if c.tries != nil {
 		*c.tries++
 	}
-	if counts, is := c.impossible(s.TAT, w.At); is {
-		return c.countAnew(counts, w.At), true
+	if counts, is := c.impossible(s.TAT, w); is {
+		return c.countAnew(counts, w.Latest()), true
 	}
 	if n == 0 || c.tries != nil && *c.tries > maxTries {
 		return docstore.Write{}, false
@@ -188,7 +189,7 @@ func (c Take) Tries() int { return maxTries + 1 }
 
 // GrantedFallback is what that took.
 func (c Take) GrantedFallback(found, after State, decided, w rule.When) Outcome {
-	n, _ := c.plan(found.TAT, decided.At)
+	n, _ := c.plan(found.TAT, decided)
 	if n == 0 {
 		return c.Refusal(after, w)
 	}
@@ -197,7 +198,7 @@ func (c Take) GrantedFallback(found, after State, decided, w rule.When) Outcome 
 
 // Refusal says when there is one request again.
 func (c Take) Refusal(s State, w rule.When) Outcome {
-	tat, _ := c.impossible(s.TAT, w.At)
+	tat, _ := c.impossible(s.TAT, w)
 	wait := max(0, tat.Add(c.cost(1)-c.depth()).Sub(w.At))
 	return Outcome{At: w.At, TAT: s.TAT, Wait: wait, Took: w.Took}
 }

@@ -301,7 +301,7 @@ class LockHolder(_LockHolder, total=False):
 
 
 class LockWaiter(TypedDict):
-    """A request that waits in line."""
+    """A request that waits in line, and whose place counts."""
 
     owner_id: str
     """Who waits."""
