@@ -119,9 +119,11 @@ func (n *exchangeLog) restArrives(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	defer limit.leave(by, bodyLeast)
-	if http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime)) != nil {
+	conn := http.NewResponseController(w)
+	if conn.SetReadDeadline(time.Now().Add(restTime)) != nil {
 		return true // it is not the connection of a server
 	}
+	defer conn.SetReadDeadline(time.Time{}) //nolint:errcheck // the server reads on, to learn when the caller goes
 	_, err := io.CopyN(io.Discard, r.Body, MaxBodyBytes)
 	return errors.Is(err, io.EOF)
 }

@@ -590,3 +590,46 @@ func TestBodiesThatAreWrong(t *testing.T) {
 		})
 	}
 }
+
+// TestARouteReadsItsBodyByItself: what a route has read to its end is not waited for again. Its caller is not taken for
+// gone a second after its first line, as long as it streams.
+func TestARouteReadsItsBodyByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{Routes: []httpapi.Route{{
+			Method: http.MethodPost, Path: "/lines", Timeout: time.Minute,
+			Do: func(w http.ResponseWriter, r *http.Request) error {
+				if _, err := io.ReadAll(r.Body); err != nil {
+					return err
+				}
+				for n := range 5 {
+					if _, err := fmt.Fprintln(w, n, r.Context().Err()); err != nil {
+						return err
+					}
+					if err := http.NewResponseController(w).Flush(); err != nil {
+						return err
+					}
+					time.Sleep(time.Second)
+				}
+				return nil
+			},
+		}}})
+		server := httpapi.Server(h, slog.New(slog.DiscardHandler), 1)
+		go func() { _ = server.Serve(network) }()
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return network.dial(), nil
+		}}
+		a, err := (&http.Client{Transport: transport}).Post("http://127.0.0.1:8080/lines", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(a.Body)
+		if want := "0 <nil>\n1 <nil>\n2 <nil>\n3 <nil>\n4 <nil>\n"; err != nil || string(text) != want {
+			t.Errorf("got %q, %v", text, err)
+		}
+		_ = a.Body.Close()
+		transport.CloseIdleConnections()
+		_ = server.Close()
+		_ = network.Close()
+	})
+}
