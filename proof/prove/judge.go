@@ -433,14 +433,15 @@ func (r *rig) acquired(q *request, c lock.Acquire, o lock.Outcome) {
 
 // permitOf is the permit of a lease. A grant that came too late does not tell it: then it is the lowest that is left.
 func (r *rig) permitOf(t *thing, l lock.Lease) int64 {
-	permit := l.Permit
-	if t.kind != permits || permit > 0 {
-		return permit
+	if t.kind != permits || l.Permit > 0 {
+		return l.Permit
 	}
-	has := func(g granted) bool { return g.permit == permit && r.mayLast(&g, r.storeNow()) }
-	for permit = 1; slices.ContainsFunc(t.leases, has); permit++ {
+	for permit := int64(1); ; permit++ {
+		has := func(g granted) bool { return g.permit == permit && r.mayLast(&g, r.storeNow()) }
+		if !slices.ContainsFunc(t.leases, has) {
+			return permit
+		}
 	}
-	return permit
 }
 
 // lasts judges that a lease which a request is answered with has not ended.
@@ -619,7 +620,8 @@ func (r *rig) began(t *thing, q *request, o analysis.Outcome) {
 		r.refusedAgain(t, a, now, string(o.Code), o.Detail)
 		r.refusedAsFree(t, q.id, now)
 	case analysis.AlreadyFinished:
-		if o.Grant.Status == analysis.Failed && !t.ended && !slices.ContainsFunc(t.leases, func(g granted) bool { return r.mayLast(&g, now) }) {
+		lasts := func(g granted) bool { return r.mayLast(&g, now) }
+		if o.Grant.Status == analysis.Failed && !t.ended && !slices.ContainsFunc(t.leases, lasts) {
 			t.ended = true // too many who ran it were killed
 		}
 		if r.judged(onceOnly); !t.ended || o.Result != t.result {
@@ -712,9 +714,9 @@ func (r *rig) returned(q *request, e machineid.Ended) {
 	}
 }
 
-// begins judges that a client holds its lease from now on, or for longer, or works under it. A store's clock that is set
-// forward while a lease lasts ends it early: that is for the fence. So of those who hold only those count whose lease was
-// not cut short so; the last one that was granted is beside all others.
+// begins judges that a client holds its lease from now on, or for longer, or works under it. A store's clock that is
+// set forward while a lease lasts ends it early: that is for the fence. So of those who hold only those count whose
+// lease was not cut short so; the last one that was granted is beside all others.
 func (r *rig) begins(c *client) {
 	r.judged(oneHolder)
 	last := c

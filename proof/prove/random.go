@@ -66,9 +66,9 @@ func (c *counts) add(o *counts) {
 	}
 }
 
-// worlds is how many kinds of worlds there are: of seeds that follow each other, each has its turn. In the first one the
-// store's clock is right, in the second the clocks of servers count, in the third the store's clock is set, and in the
-// fourth the store comes back older.
+// worlds is how many kinds of worlds there are: of seeds that follow each other, each has its turn. In the first one
+// the store's clock is right, in the second the clocks of servers count, in the third the store's clock is set, and in
+// the fourth the store comes back older.
 const worlds = 4
 
 // drawn are the scenes of random worlds, by the seed.
