@@ -116,7 +116,9 @@ type asked struct {
 	id      string
 	token   int64 // that it obtained; 0: none
 	since   int64 // when it came to the store first
+	set     int   // how often the store's clock had been set then
 	first   int64 // the latest since when it can have its place in line
+	late    bool  // it was refused because of its end the last time
 	placed  int64 // until then it has a place in line; 0: it has none
 	listens int64 // until then it is to come again, and its place counts
 	handed  bool  // what it obtained was handed over, and it was not told of it
@@ -141,12 +143,12 @@ func (w *world) thing(q *request) *thing {
 			return &w.things[i]
 		}
 	}
-	w.things = append(w.things, thing{name: q.name, kind: w.scene.keys[q.key]})
+	w.things = append(w.things, thing{name: q.name, kind: w.scene.keys[q.key], kept: math.MaxInt64})
 	return &w.things[len(w.things)-1]
 }
 
 // ask finds a request.
-func (t *thing) ask(id string, now int64) *asked {
+func (t *thing) ask(id string, now int64, set int) *asked {
 	for i := range t.asked {
 		if t.asked[i].id == id {
 			return &t.asked[i]
@@ -155,7 +157,7 @@ func (t *thing) ask(id string, now int64) *asked {
 	if len(t.asked) == askedKept {
 		t.asked = slices.Delete(t.asked, 0, 1)
 	}
-	t.asked = append(t.asked, asked{id: id, since: now, first: now})
+	t.asked = append(t.asked, asked{id: id, since: now, first: now, set: set})
 	return &t.asked[len(t.asked)-1]
 }
 
@@ -316,9 +318,9 @@ func (r *rig) grant(t *thing, id string, token, permit, now, ends int64) {
 		t.drop(token)
 	}
 	t.leases = append(slices.Clip(t.leases), given)
-	a := t.ask(id, now)
-	if (a.over || r.scene.steps > 0) && t.forgot(a) {
-		*a = asked{id: id, since: now, first: now}
+	a := t.ask(id, now, r.w.set)
+	if (a.over || r.scene.steps > 0 && a.token != 0) && t.forgot(a) {
+		*a = asked{id: id, since: a.since, set: a.set, first: now} // its place in line it may have kept
 	}
 	r.judged(sameAnswer)
 	if g := t.lease(a.token); a.handed && (g == nil || !r.certainlyLasts(g, now)) {
@@ -330,10 +332,11 @@ func (r *rig) grant(t *thing, id string, token, permit, now, ends int64) {
 	case a.over:
 		r.breakf(sameAnswer, t.name, "request %s was given up, or what it got has ended, and it got token %d", id, token)
 	}
-	if t.kind.lines() && r.scene.steps == 0 {
+	if t.kind.lines() {
 		r.judged(noneIsPassed)
 		for _, o := range t.asked {
-			if o.id != id && o.placed > now && o.listens > now && o.token == 0 && !o.over && o.first < a.since {
+			if o.id != id && o.placed != 0 && o.placed > now && o.listens > now && o.token == 0 && !o.over && o.first < a.since &&
+				o.set == r.w.set && a.set == r.w.set {
 				r.breakf(noneIsPassed, t.name, "request %s got the lock, and request %s came before it and waits in line", id,
 					o.id)
 			}
@@ -374,7 +377,7 @@ func (r *rig) acquired(q *request, c lock.Acquire, o lock.Outcome) {
 	t := r.w.thing(q)
 	now := ms(o.At)
 	r.looks(t)
-	a := t.ask(q.id, now)
+	a := t.ask(q.id, now, r.w.set)
 	if o.Code == lock.OK {
 		r.lasts(t, q.id, now, ms(o.Lease.ExpiresAt))
 	}
@@ -387,7 +390,7 @@ func (r *rig) acquired(q *request, c lock.Acquire, o lock.Outcome) {
 		case known != nil || o.Code == lock.LeaseExpired && a.token != 0:
 			if r.judged(sameAnswer); known != nil && o.Code == lock.OK { // it claims what was handed over: that ends otherwise
 				r.lastsUntil(known, ms(o.Lease.ExpiresAt))
-				t.ask(q.id, now).handed = false
+				t.ask(q.id, now, r.w.set).handed = false
 			}
 		case !o.Replayed || r.again:
 			r.handOver(t, o.Lease.Token)
@@ -397,16 +400,21 @@ func (r *rig) acquired(q *request, c lock.Acquire, o lock.Outcome) {
 				o.Lease.Token)
 		}
 	case lock.Held:
+		if a.late && a.placed == 0 { // it was refused because of its end before: only now it has come
+			a.first = max(a.first, now)
+		}
+		a.late = false
 		r.refusedAgain(t, a, now, string(o.Code), o.Detail)
 		r.handOver(t, math.MaxInt64) // to those who had a place before it
-		if a = t.ask(q.id, now); o.Position > 0 {
-			if a.placed == 0 && now > a.first+lock.PlaceTime.Milliseconds() || a.placed > 0 && now >= a.placed {
-				a.first = now // it may have come too late for its place, and have another one
+		if a = t.ask(q.id, now, r.w.set); o.Position > 0 {
+			if a.placed == 0 && now > a.first+lock.PlaceTime.Milliseconds() || a.placed != 0 && now >= a.placed {
+				a.first, a.set = now, r.w.set // it may have come too late for its place, and have another one
 			}
 			a.placed = now + waitSeconds*1000 + lock.PlaceTime.Milliseconds() - placeStep
 			a.listens = now + c.PollAfter(o, 0).Milliseconds()
 		}
 	case lock.TooLate, lock.TooFar:
+		a.late = true
 		r.judged(wrongAnswer)
 		if late := ms(q.until); o.Code == lock.TooLate && late >= now {
 			r.breakf(wrongAnswer, t.name, "request %s ended at %s, and at %s it was too late", q.id, clock(late), clock(now))
@@ -458,7 +466,7 @@ func (r *rig) handOver(t *thing, below int64) {
 		h := r.handed[0]
 		r.handed = r.handed[1:]
 		r.grant(t, h.Lease.LeaseID, h.Lease.Token, h.Lease.Permit, ms(h.At), ms(h.Lease.ExpiresAt))
-		a := t.ask(h.Lease.LeaseID, ms(h.At))
+		a := t.ask(h.Lease.LeaseID, ms(h.At), r.w.set)
 		a.handed, a.had = true, true
 	}
 }
@@ -466,7 +474,7 @@ func (r *rig) handOver(t *thing, below int64) {
 // refusedAsFree judges a refusal because something is held, after what the command handed over is known.
 func (r *rig) refusedAsFree(t *thing, id string, now int64) {
 	r.judged(freeGranted)
-	own := t.lease(t.ask(id, now).token) // it was handed over, and not claimed in time: that ends first
+	own := t.lease(t.ask(id, now, r.w.set).token) // it was handed over, and not claimed in time: that ends first
 	if t.isFree(now-2*r.scene.skew) && (own == nil || own.most <= now-2*r.scene.skew) {
 		r.breakf(freeGranted, t.name, "request %s was refused at %s although no lease lasts", id, clock(now))
 	}
@@ -488,6 +496,9 @@ func (r *rig) renewed(q *request, o lock.Outcome) {
 	switch {
 	case o.Code == lock.OK && g == nil:
 		r.breakf(oneLease, t.name, "token %d was renewed, and its lease has ended", q.token)
+	case o.Code == lock.OK && !o.Replayed && g.most <= r.storeNow()-2*r.scene.skew:
+		r.breakf(oneLease, t.name, "token %d was renewed at %s, and its lease had ended at %s", q.token, clock(now),
+			clock(g.most))
 	case o.Code == lock.OK:
 		if r.judged(oneLease); g.over {
 			t.back = g.token
@@ -531,7 +542,7 @@ func (r *rig) gaveUp(q *request, o lock.Outcome) {
 		return
 	}
 	r.looks(t)
-	a := t.ask(q.id, ms(o.At))
+	a := t.ask(q.id, ms(o.At), r.w.set)
 	t.leave(a)
 	t.given++
 	a.over, a.placed, a.given, a.gone = true, 0, t.given, false
@@ -562,7 +573,7 @@ func (r *rig) ran(q *request, o analysis.Outcome) {
 	g := t.lease(q.token)
 	switch {
 	case q.op == giveUp:
-		if a := t.ask(q.id, now); o.Code == analysis.OK || o.Code == analysis.RequestIDReused {
+		if a := t.ask(q.id, now, r.w.set); o.Code == analysis.OK || o.Code == analysis.RequestIDReused {
 			t.leave(a)
 			t.given++
 			a.over, a.given, a.gone = true, t.given, false
@@ -573,6 +584,10 @@ func (r *rig) ran(q *request, o analysis.Outcome) {
 		if r.judged(oneLease); g == nil {
 			r.breakf(oneLease, t.name, "token %d was refreshed, and its lease has ended", q.token)
 			return
+		}
+		if g.most <= r.storeNow()-2*r.scene.skew {
+			r.breakf(oneLease, t.name, "token %d was refreshed at %s, and its lease had ended at %s", q.token, clock(now),
+				clock(g.most))
 		}
 		r.lastsUntil(g, ms(o.Grant.ExpiresAt))
 	case o.Code == analysis.OK && q.op == finish:
@@ -599,7 +614,7 @@ func (r *rig) ran(q *request, o analysis.Outcome) {
 // began judges the outcome of a request for a run.
 func (r *rig) began(t *thing, q *request, o analysis.Outcome) {
 	now := ms(o.At)
-	a := t.ask(q.id, now)
+	a := t.ask(q.id, now, r.w.set)
 	switch o.Code {
 	case analysis.OK:
 		r.lasts(t, q.id, now, ms(o.Grant.ExpiresAt))
