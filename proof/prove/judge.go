@@ -335,8 +335,8 @@ func (r *rig) grant(t *thing, id string, token, permit, now, ends int64) {
 	if t.kind.lines() {
 		r.judged(noneIsPassed)
 		for _, o := range t.asked {
-			if o.id != id && o.placed != 0 && o.placed > now && o.listens > now && o.token == 0 && !o.over && o.first < a.since &&
-				o.set == r.w.set && a.set == r.w.set {
+			waits := o.placed != 0 && o.placed > now && o.listens > now && o.token == 0 && !o.over
+			if o.id != id && waits && o.first < a.since && o.set == r.w.set && a.set == r.w.set {
 				r.breakf(noneIsPassed, t.name, "request %s got the lock, and request %s came before it and waits in line", id,
 					o.id)
 			}
