@@ -71,7 +71,10 @@ type scene struct {
 	// instants; otherwise the store has one clock
 	skew  int64 // milliseconds; 0: the store has a clock
 	fresh bool  // servers remember nothing between requests
-	steps bool  // the store's clock is set back and forth: then no one can say how long a lease lasts
+	// how far from the true time the store's clock is set at most, in milliseconds; 0: it goes right. See [granted.least]
+	steps    int64
+	stepped  fault // which of the faults that is
+	settings int   // how often it is set at most; 0: again and again
 	// the store comes back older than it was, and knows it: what it forgot is granted again, and no one can say more than
 	// that tokens rise, and that all get what they ask for
 	older bool
@@ -119,6 +122,8 @@ type world struct {
 	scene   *scene
 	now     int64    // milliseconds since epoch
 	store   int64    // how far the store's clock is ahead
+	set     int      // how often it was set
+	forward int64    // when it was set forward last; -1: never
 	servers [2]int64 // how far their clocks are ahead, where the callers' clocks count
 	docs    *docstore.Memory
 	backup  *docstore.Memory // what the store comes back as; nil: nothing yet
@@ -203,7 +208,7 @@ const idBits = 3
 // newWorld is a world in which nothing has happened yet.
 func (r *rig) newWorld() *world {
 	s := r.scene
-	w := &world{scene: s, clients: make([]client, s.clients), run: make([]int, len(s.keys))}
+	w := &world{scene: s, clients: make([]client, s.clients), run: make([]int, len(s.keys)), forward: -1}
 	w.docs = docstore.NewMemory(&docstore.MemoryOptions{Now: r.storeTime})
 	for i := range w.clients {
 		w.clients[i].who = i
@@ -325,6 +330,28 @@ func (r *rig) behind(ctx context.Context, writes []docstore.Write) error {
 		}
 	}
 	return nil
+}
+
+// stepped sets the store's clock: to the true time, as far off as it is set in this world, or to anything between.
+func (r *rig) stepped() {
+	w, most := r.w, r.scene.steps
+	off := r.draw.Int64N(2*most+1) - most
+	switch r.draw.IntN(4) {
+	case 0:
+		off = most
+	case 1:
+		off = -most
+	case 2:
+		if w.set > 0 {
+			off = 0
+		}
+	}
+	if w.set++; off > w.store {
+		w.forward = w.now
+	}
+	w.store = off
+	r.count.faults[r.scene.stepped]++
+	r.log.world(w, fmt.Sprintf("the clock of the store is set: %+.3f s off", float64(off)/1000))
 }
 
 // comesBack makes a backup of the store, or lets the store come back as it was at the last one.
