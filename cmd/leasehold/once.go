@@ -109,7 +109,7 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 		}, &once.Options{
 			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures, RetryFor: runRetryFor,
 			SettleTime: runSettleTime,
-			Warn: func(err error) { c.sayf(s, "%v", err) },
+			Warn:       func(err error) { c.sayf(s, "%v", err) },
 		})
 	switch {
 	case err != nil:
