@@ -30,6 +30,10 @@ const (
 	claimTook  = 10
 	claimFar   = 2 * time.Second
 
+	// tookStep is how exactly it is stored how long a request takes, rounded up: so that it is one byte of the document,
+	// however long that is.
+	tookStep = 4 * time.Millisecond
+
 	// pollMargin is how much later than it was told to a request may come again.
 	pollMargin = time.Second
 
@@ -43,14 +47,14 @@ const (
 type listener struct {
 	process int64         // the number of the process that holds the response; 0: none, the request comes again by itself
 	told    bool          // by the store, when the document changes
-	took    time.Duration // a request of the process to the store
+	took    time.Duration // a request of the process to the store, in steps of tookStep
 	missed  int64         // how often a lease that was handed over was not claimed in time
 }
 
 // listener is who listens for a place that is written now.
 func (c Acquire) listener(w rule.When) listener {
 	l := c.held.listener
-	l.took = max(0, min(w.Took, claimFar/claimTook)).Truncate(time.Millisecond)
+	l.took = (max(0, min(w.Took, claimFar/claimTook)) + tookStep - 1).Truncate(tookStep)
 	return l
 }
 
