@@ -293,3 +293,33 @@ func comesAgain(n int, wait, most time.Duration) time.Duration {
 		return time.Duration(n+1) * 900 * time.Millisecond
 	}
 }
+
+// TestARateThatIsWellCostsNoMore: callers of two servers that wait in the line of a rate cost as much as when servers
+// handed grants over to each other: a write for each grant and for each place, after one that is refused.
+func TestARateThatIsWellCostsNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newCounted(time.Millisecond)
+		servers := []*lock.Locks{lock.New(s, nil), lock.New(s, nil)}
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		var all sync.WaitGroup
+		grants := make([]int, 6)
+		for n := range grants {
+			all.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					o, err := servers[n%2].Acquire(context.WithoutCancel(ctx), lock.Acquire{ID: deploy, Owner: fmt.Sprint("o", n),
+						RequestID: strconv.Itoa(i), Mode: lock.Rate, Limit: 1, WindowSeconds: 1, WaitSeconds: 20})
+					must(t, o, err)
+					grants[n]++
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		all.Wait()
+		reads, granted, refused := s.take()
+		if granted != 131 || refused != 130 || reads > 250 { // some 218, by chance
+			t.Errorf("%v grants: %d reads, %d writes, %d refused; want 131 and 130", grants, reads, granted, refused)
+		}
+	})
+}

@@ -248,3 +248,36 @@ func TestTheSizeOfAPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestAServerThatReadsHasItsTurn: what is handed over to a server that the store does not tell of changes waits for as
+// long as that may take to read it: an eighth of how long the last lease has lasted, or one before it that it may have
+// seen last; between an eighth of a second and a second and a quarter.
+func TestAServerThatReadsHasItsTurn(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		ages []time.Duration // since when the leases were granted
+		want time.Duration
+	}{
+		"nothing is known":            {nil, readAtLast},
+		"a moment":                    {[]time.Duration{10 * time.Millisecond, time.Hour}, readAtLast - 10*time.Millisecond},
+		"two seconds":                 {[]time.Duration{2 * time.Second, time.Hour}, 250 * time.Millisecond},
+		"an hour":                     {[]time.Duration{time.Hour}, readAtLast},
+		"an hour, then half a second": {[]time.Duration{500 * time.Millisecond, time.Hour}, 750 * time.Millisecond},
+		"together":                    {[]time.Duration{2 * time.Second, 2 * time.Second, time.Hour}, 250 * time.Millisecond},
+		"by this write":               {[]time.Duration{0, 0, 2 * time.Second}, 250 * time.Millisecond},
+		"steps of a quarter of a second": {[]time.Duration{250 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond,
+			time.Second, 1250 * time.Millisecond}, 125 * time.Millisecond},
+	} {
+		v := &sharedForm{}
+		for i, age := range c.ages {
+			if i%2 == 0 {
+				v.past = append(v.past, Past{AcquiredAt: now.Add(-age)})
+			} else {
+				v.holders = append(v.holders, holder{acquired: now.Add(-age)})
+			}
+		}
+		if got := v.readsWithin(rule.When{At: now}); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
