@@ -210,8 +210,9 @@ func (v *sharedForm) readsWithin(w rule.When) (longest time.Duration) {
 	for _, h := range v.holders {
 		granted = append(granted, h.acquired)
 	}
-	now, since := docstore.TruncateMilli(w.Latest()), time.Duration(0)                       // since the one after it was granted
-	granted = slices.DeleteFunc(granted, func(at time.Time) bool { return !at.Before(now) }) // by this write
+	now, since := docstore.TruncateMilli(w.Latest()), time.Duration(0) // since the one after it was granted
+	// Those of this write no one has seen.
+	granted = slices.DeleteFunc(granted, func(at time.Time) bool { return !at.Before(now) })
 	slices.SortFunc(granted, func(a, b time.Time) int { return b.Compare(a) })
 	granted = slices.CompactFunc(granted, time.Time.Equal) // together
 	for i, at := range granted {

@@ -70,8 +70,9 @@ type sharedForm struct {
 	reserved      *reservation
 	newcomers     []newcomer // the latest last
 	writer        int64      // the process that decides, see listener; 0: none that holds responses
-	roomSince     time.Time  // since when a rate has room, as far as the document says; zero: it has none, or that is not known
-	turns         turns      // in the line of a rate
+
+	roomSince time.Time // since when a rate has room; zero if it has none, or if the document does not say it
+	turns     turns     // in the line of a rate
 
 	// As found, see [Acquire.join].
 	waiting int64
