@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (r *run) stopped(ctx context.Context, err error) Outcome {
 // accepts a late end as long as no other worker took over.
 func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outcome) Outcome {
 	limit := max(t.Left(), endingTime)
-	err := settle(ctx, limit, limit+hold.GraceTime, func(err error) {
+	err := r.settle(ctx, limit, limit+hold.GraceTime, func(err error) {
 		if err != nil {
 			r.Warn(fmt.Errorf("store the end of run %q, in the background: %w", r.id, err))
 		}
@@ -158,7 +159,7 @@ func (r *run) release(ctx context.Context, failed string) {
 			r.Warn(fmt.Errorf("release the lock of run %q, which now expires: %w", r.id, err))
 		}
 	}
-	warn(settle(ctx, giveUpTime, hold.CallTime, warn, func(ctx context.Context) error {
+	warn(r.settle(ctx, cmp.Or(r.SettleTime, giveUpTime), hold.CallTime, warn, func(ctx context.Context) error {
 		return insist(ctx, tryTime, ended, func(ctx context.Context) error {
 			return r.gate.Release(ctx, r.lock, failed)
 		})

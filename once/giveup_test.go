@@ -103,3 +103,52 @@ func TestGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// TestSettled: with Options.SettleTime a run is over when it has sent what it has to, or after that time: nothing is
+// sent once it has returned. It does not matter whether the run was asked for, was stopped or has ended.
+func TestSettled(t *testing.T) {
+	stops := func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "", ctx.Err() }
+	ends := func(ctx context.Context, _ once.Lock) (string, error) { <-ctx.Done(); return "done", nil }
+	for name, c := range map[string]struct {
+		call string // that waits for the gate
+		work once.Work
+	}{
+		"given up": {"give up", ends}, "released": {"release", stops}, "finished": {"finish", ends},
+	} {
+		for gate, away := range map[string]time.Duration{"for 5 s": 5 * time.Second, "for ever": time.Hour} {
+			t.Run(name+", the gate is away "+gate, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := &fake{}
+					f.fault = func(ctx context.Context, at call) (error, bool) {
+						if at.name != c.call && (at.name != "acquire" || c.call != "give up") {
+							return nil, false
+						}
+						select {
+						case <-time.After(away - at.at): // a call in hand is carried out late
+							return nil, false
+						case <-ctx.Done():
+							return ctx.Err(), false
+						}
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					time.AfterFunc(time.Second, cancel)
+					_, err := once.Run(ctx, f, "a1", c.work, &once.Options{SettleTime: 10 * time.Second})
+					if err != nil {
+						t.Fatal(err)
+					}
+					sent, took := len(f.calls), time.Since(bubble)
+					settled := 5 * time.Second
+					if away > time.Minute {
+						settled = 11 * time.Second
+					}
+					want(t, "took", took.Truncate(time.Second), settled)
+					time.Sleep(time.Hour)
+					want(t, "calls after it returned", len(f.calls)-sent, 0)
+					if away < time.Minute {
+						want(t, "owner", f.owner, "")
+					}
+				})
+			})
+		}
+	}
+}

@@ -34,9 +34,16 @@ func ended(err error) bool { return IsLost(err) || rejected(err) }
 var errBackground = errors.New("it goes on in the background")
 
 // settle does something for so long at most, and waits for it until patience is over, or ctx has been for
-// [hold.GraceTime]. Then it goes on in the background, the error is errBackground, and its own goes to late.
-func settle(ctx context.Context, limit, patience time.Duration, late func(error),
+// [hold.GraceTime]. Then it goes on in the background, the error is errBackground, and its own goes to late. With
+// Options.SettleTime nothing goes on in the background.
+func (r *run) settle(ctx context.Context, limit, patience time.Duration, late func(error),
 	do func(context.Context) error) error {
+	if r.SettleTime > 0 {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(r.SettleTime, cancel) })()
+		return do(late)
+	}
 	var (
 		mu   sync.Mutex
 		left bool // no one waits for it

@@ -46,6 +46,13 @@ type Options struct {
 	// 5 s.
 	RetryFor time.Duration
 
+	// SettleTime is by how much Run outlasts its context at most for what it has to send: the end of the run, the release
+	// of its lock, that its request is given up. Nothing goes on in the background then, and what is not settled by then
+	// is left to the lock's end. So it is where the process is frozen when Run has returned, and where someone is told
+	// that the run can be tried again, who must not find it locked by this one and leave it at that. 0 means 1 s, and what
+	// takes longer goes on in the background.
+	SettleTime time.Duration
+
 	// Fingerprint says what the run is about, for callers that name runs themselves: a hash of 128 bytes at most. The
 	// first attempt of a run stores it; after that, another one is an error with the code RUN_DIFFERS, and nothing runs.
 	// Empty compares nothing.
@@ -104,6 +111,8 @@ func (o *Options) settings() (Options, error) {
 		return s, fmt.Errorf("Options.Wait is %v: must not be negative; 0 does not wait", s.Wait)
 	case s.RetryFor < 0:
 		return s, fmt.Errorf("Options.RetryFor is %v: must not be negative; 0 is 5s", s.RetryFor)
+	case s.SettleTime < 0:
+		return s, fmt.Errorf("Options.SettleTime is %v: must not be negative; 0 is 1s", s.SettleTime)
 	case s.MaxFailures < 0:
 		return s, fmt.Errorf("Options.MaxFailures is %d: must not be negative; 0 never fails by count", s.MaxFailures)
 	}

@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -63,10 +64,10 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 // runs is not reported as over. When ctx ends, or the gate does not respond, before it is known what became of the
 // request for the run, the request is given up, so that nothing stays locked by it: see [Acquire].GiveUp. Run does not
 // outlast ctx by more than a second for that, nor for anything else that it has to send, which goes on in the
-// background then; a work that does not stop is waited for. A work that returns without an error in spite of an ended
-// ctx has done what it was asked, and its result is stored. So is that of one that returns after its lock has expired
-// by the clocks of this process, if the gate still accepts it, because no other worker took over; under a lock that the
-// gate called lost, nothing is written.
+// background then, or by Options.SettleTime; a work that does not stop is waited for. A work that returns without an
+// error in spite of an ended ctx has done what it was asked, and its result is stored. So is that of one that returns
+// after its lock has expired by the clocks of this process, if the gate still accepts it, because no other worker took
+// over; under a lock that the gate called lost, nothing is written.
 //
 // An error means that nothing ran: the arguments are invalid, the gate did not respond within Options.Wait and
 // RetryFor, or its server has never answered and its address may be wrong, which is known within a second. Everything
@@ -202,7 +203,7 @@ func (r *run) giveUp(ctx context.Context) {
 			r.Warn(fmt.Errorf("give up the request for the run of %q, which may be locked until that expires: %w", r.id, err))
 		}
 	}
-	warn(settle(ctx, giveUpTime, hold.GraceTime, warn, func(ctx context.Context) error {
+	warn(r.settle(ctx, cmp.Or(r.SettleTime, giveUpTime), hold.GraceTime, warn, func(ctx context.Context) error {
 		return insist(ctx, tryTime, ended, func(ctx context.Context) error {
 			g, err := r.gate.Acquire(ctx, request)
 			if err == nil && g.Acquired { // the gate does not know how to give up

@@ -61,7 +61,7 @@ func TestSizeOfASharedLock(t *testing.T) {
 			_, n := sizeOfTheLock(t, c)
 			return n
 		})
-		if held > 10353 || all > 19169 || holder > 103 || place > 89 {
+		if held > 10353 || all > 18869 || holder > 103 || place > 86 {
 			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/guides/stores.md", held,
 				all, holder, place)
 		}

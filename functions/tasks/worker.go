@@ -146,6 +146,10 @@ const auditAction = "task.deliver"
 // waits longer than that.
 const retryFor = 30 * time.Second
 
+// settleTime is how long a delivery takes at most to release its lock or to write the end of its run, when its time is
+// over: less than [Margin].
+const settleTime = 10 * time.Second
+
 // eventOf is the audit event of a delivery.
 func eventOf(m Message, a Result) contracts.AuditEvent {
 	return contracts.AuditEvent{
@@ -183,6 +187,9 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 		OnRefresh: func(ctx context.Context, _ time.Time) { extend(ctx) },
 		Warn:      warn,
 		RetryFor:  retryFor,
+		// A message that comes again must not find its analysis locked by the delivery before, which is about to release it:
+		// with AckLocked no one would run it any more. And a function does nothing more after its response.
+		SettleTime: settleTime,
 	})
 	if p, ok := errors.AsType[*once.PanicError](o.Err); ok {
 		w.log().ErrorContext(ctx, "panic", "message_id", m.ID, "analysis", string(id), "value", p.Value,

@@ -184,12 +184,8 @@ func (h holder) encode() docstore.Bytes {
 	p.table(h.metadata)
 	if h.grantedInQueue {
 		p.number(h.claim.Milliseconds())
-		p.time(h.since)
-		p.time(h.until)
-		p.listens(h.listens, h.until)
-		p.number(h.process)
-		p.number(h.took.Milliseconds())
-		p.number(h.missed)
+		p.times(h.since, h.until, h.listens)
+		p.listener(h.listener)
 	}
 	return p.bytes()
 }
@@ -219,12 +215,8 @@ func decodeHolder(b []byte) (h holder, ok bool) {
 	h.metadata = u.table()
 	if h.grantedInQueue {
 		h.claim = time.Duration(u.number()) * time.Millisecond
-		h.since = u.time()
-		h.until = u.time()
-		h.listens = u.listens(h.until)
-		h.process = u.number()
-		h.took = time.Duration(u.number()) * time.Millisecond
-		h.missed = u.number()
+		h.since, h.until, h.listens = u.times()
+		u.listener(&h.listener)
 	}
 	return h, u.done()
 }
@@ -232,20 +224,46 @@ func decodeHolder(b []byte) (h holder, ok bool) {
 // neverListens is stored instead of how long before its end a place stops to listen.
 const neverListens = -1
 
-func (p *packer) listens(at, until time.Time) {
-	if at.IsZero() {
+// times writes those of a place: when it began, how much later it ends, and how long before that it stops to listen.
+func (p *packer) times(since, until, listens time.Time) {
+	p.time(since)
+	p.number(until.UnixMilli() - since.UnixMilli())
+	if listens.IsZero() {
 		p.number(neverListens)
 		return
 	}
-	p.number(until.Sub(at).Milliseconds())
+	p.number(until.Sub(listens).Milliseconds())
 }
 
-func (u *unpacker) listens(until time.Time) time.Time {
-	before := u.number()
-	if before < 0 || before > farthest {
-		return time.Time{}
+func (u *unpacker) times() (since, until, listens time.Time) {
+	since = u.time()
+	lasts, silent := u.number(), u.number()
+	if lasts < -farthest || lasts > farthest-max(0, since.UnixMilli()) {
+		u.fail()
+		return since, since, listens
 	}
-	return until.Add(-time.Duration(before) * time.Millisecond)
+	until = time.UnixMilli(since.UnixMilli() + lasts).UTC()
+	if silent >= 0 && silent <= farthest {
+		listens = until.Add(-time.Duration(silent) * time.Millisecond)
+	}
+	return since, until, listens
+}
+
+// listener writes who listens for a place, except for listener.told, which is one of the flags beside it.
+func (p *packer) listener(l listener) {
+	p.number(l.process)
+	p.number(int64(l.took / tookStep))
+	p.number(l.missed)
+}
+
+func (u *unpacker) listener(l *listener) {
+	l.process = u.number()
+	steps := u.number()
+	if steps < 0 || steps > int64(claimFar/claimTook/tookStep) {
+		u.fail()
+	}
+	l.took = time.Duration(steps) * tookStep
+	l.missed = u.number()
 }
 
 func encodeLine(line []place) docstore.Bytes {
@@ -259,12 +277,8 @@ func encodeLine(line []place) docstore.Bytes {
 		p.number(w.ttl)
 		p.number(w.delay)
 		p.table(w.metadata)
-		p.time(w.since)
-		p.time(w.until)
-		p.listens(w.listens, w.until)
-		p.number(w.process)
-		p.number(w.took.Milliseconds())
-		p.number(w.missed)
+		p.times(w.since, w.until, w.listens)
+		p.listener(w.listener)
 	}
 	return p.bytes()
 }
@@ -284,12 +298,8 @@ func decodeLine(b []byte) (line []place, ok bool) {
 		w.ttl = u.number()
 		w.delay = u.number()
 		w.metadata = u.table()
-		w.since = u.time()
-		w.until = u.time()
-		w.listens = u.listens(w.until)
-		w.process = u.number()
-		w.took = time.Duration(u.number()) * time.Millisecond
-		w.missed = u.number()
+		w.since, w.until, w.listens = u.times()
+		u.listener(&w.listener)
 		line = append(line, w)
 	}
 	return line, u.done()

@@ -30,6 +30,13 @@ const (
 	claimTook  = 10
 	claimFar   = 2 * time.Second
 
+	// tookStep is how exactly it is stored how long a request takes, rounded up: so that it is one byte of the document,
+	// however long that is.
+	tookStep = 4 * time.Millisecond
+
+	// readAtLast is after what time a process reads the document at the latest that is not told of changes.
+	readAtLast = readEvery * 5 / 4
+
 	// pollMargin is how much later than it was told to a request may come again.
 	pollMargin = time.Second
 
@@ -43,14 +50,14 @@ const (
 type listener struct {
 	process int64         // the number of the process that holds the response; 0: none, the request comes again by itself
 	told    bool          // by the store, when the document changes
-	took    time.Duration // a request of the process to the store
+	took    time.Duration // a request of the process to the store, in steps of tookStep
 	missed  int64         // how often a lease that was handed over was not claimed in time
 }
 
 // listener is who listens for a place that is written now.
 func (c Acquire) listener(w rule.When) listener {
 	l := c.held.listener
-	l.took = max(0, min(w.Took, claimFar/claimTook)).Truncate(time.Millisecond)
+	l.took = (max(0, min(w.Took, claimFar/claimTook)) + tookStep - 1).Truncate(tookStep)
 	return l
 }
 
@@ -80,8 +87,8 @@ func (l *Locks) holding(most time.Duration) (h hold) {
 func (p place) listensAt(at time.Time) bool { return !p.deaf && p.listens.After(at) }
 
 // reaches reports whether what is free is handed over to a place: its request listens, and for as long as its process
-// needs to learn of that. A grant of a rate that no one claims is spent, so that there it is as long as a claim may
-// take.
+// needs to learn of that. A grant of a rate that no one claims is spent: it is handed over to those who come again by
+// themselves, and by a process to its own.
 func (v *sharedForm) reaches(p place, w rule.When) bool {
 	left := p.listens.Sub(docstore.TruncateMilli(w.Latest()))
 	switch {
@@ -90,7 +97,7 @@ func (v *sharedForm) reaches(p place, w rule.When) bool {
 	case p.process == 0:
 		return true
 	case v.family == Rate:
-		return left >= v.claimTime(p, w)
+		return p.process == v.writer && left >= v.claimTime(p, w)
 	case p.told:
 		return left >= claimTook*p.took
 	default:
@@ -180,7 +187,11 @@ func (v *sharedForm) claimTime(p place, w rule.When) time.Duration {
 		return min(max(p.listens.Sub(docstore.TruncateMilli(w.Latest())), claimLeast), ClaimTime)
 	}
 	d := claimLeast + claimTook*p.took
-	if !p.told {
+	switch {
+	case p.told:
+	case v.family == Rate: // its process has read since then when the grant was made that leaves the window
+		d += max(0, readAtLast-v.span())
+	default:
 		d += v.readsWithin(w)
 	}
 	for range min(p.missed, 8) {
@@ -190,15 +201,91 @@ func (v *sharedForm) claimTime(p place, w rule.When) time.Duration {
 }
 
 // readsWithin is after what time a process reads the document that is not told of changes, see [watch.rhythm]: by the
-// latest leases, of which it may not have seen the last ones yet.
-func (v *sharedForm) readsWithin(w rule.When) time.Duration {
-	lasted := 10 * readEvery
-	for i, p := range v.past[:min(len(v.past), 3)] {
-		if d := w.Latest().Sub(p.AcquiredAt); i == 0 || d > lasted {
-			lasted = d
+// lease that was granted last, or, if the process may not have seen that yet, by one before it.
+func (v *sharedForm) readsWithin(w rule.When) (longest time.Duration) {
+	var granted []time.Time
+	for _, p := range v.past {
+		granted = append(granted, p.AcquiredAt)
+	}
+	for _, h := range v.holders {
+		granted = append(granted, h.acquired)
+	}
+	now, since := docstore.TruncateMilli(w.Latest()), time.Duration(0) // since the one after it was granted
+	// Those of this write no one has seen.
+	granted = slices.DeleteFunc(granted, func(at time.Time) bool { return !at.Before(now) })
+	slices.SortFunc(granted, func(a, b time.Time) int { return b.Compare(a) })
+	granted = slices.CompactFunc(granted, time.Time.Equal) // together
+	for i, at := range granted {
+		age := now.Sub(at)
+		rhythm := min(max((age-since)/10, time.Duration(1+i)*readNext), readEvery)
+		longest = max(longest, rhythm*5/4-since)
+		if since = age; since >= readAtLast {
+			return longest.Truncate(time.Millisecond)
 		}
 	}
-	return (min(max(lasted/10, readNext), readEvery) * 5 / 4).Truncate(time.Millisecond)
+	return max(longest, readAtLast-since).Truncate(time.Millisecond) // of those before them nothing is known
+}
+
+// turns are those of the processes that hold the responses of requests in the line of a rate. All of them know when
+// there is room, so that nothing has to be handed over, and what no one takes is not spent: the process of the first
+// one takes it for its request. Where it does not for the time of a claim, it is the turn of the next process.
+type turns struct {
+	over   time.Time // of the last one that was passed over
+	passed []int64   // the processes that had theirs
+	next   time.Time // when that which has its turn now is passed over; zero if none has
+}
+
+// passes reports whether the process of a place in the line of a rate had its turn. v.turns.next says when it will have
+// had, if that is known.
+func (v *sharedForm) passes(p place, w rule.When) bool {
+	switch t := &v.turns; {
+	case v.roomSince.IsZero() || p.process == v.writer:
+		return false
+	case slices.Contains(t.passed, p.process):
+		return true
+	default:
+		over := later(t.over, v.roomSince).Add(v.claimTime(p, w))
+		if over.After(w.At) {
+			t.next = over
+			return false
+		}
+		t.over, t.passed = over, append(t.passed, p.process)
+		return true
+	}
+}
+
+// silence passes over all places of processes that had their turn, until one of their requests says that it listens:
+// then that process has twice as long.
+func (v *sharedForm) silence() {
+	for i := range v.line {
+		if p := &v.line[i]; slices.Contains(v.turns.passed, p.process) && !p.deaf {
+			p.deaf = true
+			p.missed++
+		}
+	}
+}
+
+// findRoom is since when the window of a rate has room, zero if it has none or if the document does not say it: when
+// the grant left it without which it was full.
+func (v *sharedForm) findRoom(w rule.When) time.Time {
+	free := v.limit
+	var left []time.Time
+	note := func(at time.Time) {
+		if v.inWindow(at, w) {
+			free--
+			return
+		}
+		left = append(left, at.Add(v.span()))
+	}
+	for _, g := range v.grants {
+		note(g.at)
+	}
+	note(v.latest.acquired)
+	if free <= 0 || len(left) == 0 {
+		return time.Time{}
+	}
+	slices.SortFunc(left, func(a, b time.Time) int { return b.Compare(a) })
+	return left[min(free, int64(len(left)))-1]
 }
 
 // listening is how many in line listen.

@@ -2,9 +2,12 @@ package lock
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // aSecond is a request in line that waits for a second.
@@ -180,5 +183,101 @@ func TestWhatASilentServerSaysIsHeard(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// rated is a request for a rate of one in three seconds.
+func rated(c Acquire) Acquire {
+	c.Mode, c.Limit, c.WindowSeconds = Rate, 1, 3
+	return c
+}
+
+// TestNothingIsSpentForTheSilent: in the line of a rate nothing is handed over to a process that holds a response: it
+// takes it by itself, for the time of a claim. Then it is the turn of the next process, and the places of the first are
+// passed over until it speaks; it has twice as long the next time. Nothing is spent meanwhile.
+func TestNothingIsSpentForTheSilent(t *testing.T) {
+	s := newStage(t)
+	place := func(owner string, process int64) Acquire { return rated(wait(owner, Rate)).at(process) }
+	s.granted(rated(try("ann", Rate)), 1, 1)
+	for i, c := range []Acquire{place("bob", 7), place("eve", 7), place("kim", 8), place("dan", 9)} {
+		s.waits(c, int64(i)+1, 2)
+	}
+	s.pass(3*time.Second + claimLeast - time.Millisecond)
+	s.waits(place("kim", 8), 3, 2) // its place is moved
+	s.waits(place("dan", 9), 4, 2)
+	s.gets(rated(try("lee", Rate)), Held, 1)
+	s.pass(time.Millisecond)
+	s.waits(place("dan", 9), 4, 1) // it is kim's turn
+	s.granted(place("kim", 8), 2, 2)
+	s.inLine("bob", "eve", "dan")
+
+	s.waits(place("eve", 7), 2, 2) // its process speaks
+	s.pass(3*time.Second + 2*claimLeast - time.Millisecond)
+	s.waits(place("dan", 9), 3, 2)
+	s.pass(time.Millisecond)
+	s.granted(place("dan", 9), 3, 2)
+
+	s.waits(place("bob", 7), 1, 2)
+	s.pass(3 * time.Second)
+	s.granted(place("bob", 7), 4, 2)
+	s.pass(3*time.Second + 4*claimLeast)
+	s.granted(rated(try("lee", Rate)), 5, 2) // it need not be in line itself
+	s.inLine("eve")
+}
+
+// TestTheSizeOfAPlace: a place takes as much of the document however long the requests of its process take.
+func TestTheSizeOfAPlace(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	size := 0
+	for took := time.Duration(0); took < time.Second; took += 500 * time.Microsecond {
+		c := wait("bob", Exclusive).at(1<<27 - 1)
+		w := rule.When{At: at, Took: took}
+		p := c.place(w)
+		c.listenAt(&p, 1, w)
+		stored := []byte(encodeLine([]place{p}))
+		line, ok := decodeLine(stored)
+		if size == 0 {
+			size = len(stored)
+		}
+		if !ok || len(line) != 1 || !reflect.DeepEqual(line[0].listener, p.listener) || !line[0].since.Equal(p.since) ||
+			!line[0].until.Equal(p.until) || !line[0].listens.Equal(p.listens) {
+			t.Fatalf("%v: %+v, %v", took, line, ok)
+		}
+		if p.took < min(took, claimFar/claimTook) || p.took > took+tookStep || len(stored) != size {
+			t.Errorf("%v: %v in %d bytes, not %d", took, p.took, len(stored), size)
+		}
+	}
+}
+
+// TestAServerThatReadsHasItsTurn: what is handed over to a server that the store does not tell of changes waits for as
+// long as that may take to read it: an eighth of how long the last lease has lasted, or one before it that it may have
+// seen last; between an eighth of a second and a second and a quarter.
+func TestAServerThatReadsHasItsTurn(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		ages []time.Duration // since when the leases were granted
+		want time.Duration
+	}{
+		"nothing is known":            {nil, readAtLast},
+		"a moment":                    {[]time.Duration{10 * time.Millisecond, time.Hour}, readAtLast - 10*time.Millisecond},
+		"two seconds":                 {[]time.Duration{2 * time.Second, time.Hour}, 250 * time.Millisecond},
+		"an hour":                     {[]time.Duration{time.Hour}, readAtLast},
+		"an hour, then half a second": {[]time.Duration{500 * time.Millisecond, time.Hour}, 750 * time.Millisecond},
+		"together":                    {[]time.Duration{2 * time.Second, 2 * time.Second, time.Hour}, 250 * time.Millisecond},
+		"by this write":               {[]time.Duration{0, 0, 2 * time.Second}, 250 * time.Millisecond},
+		"steps of a quarter of a second": {[]time.Duration{250 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond,
+			time.Second, 1250 * time.Millisecond}, 125 * time.Millisecond},
+	} {
+		v := &sharedForm{}
+		for i, age := range c.ages {
+			if i%2 == 0 {
+				v.past = append(v.past, Past{AcquiredAt: now.Add(-age)})
+			} else {
+				v.holders = append(v.holders, holder{acquired: now.Add(-age)})
+			}
+		}
+		if got := v.readsWithin(rule.When{At: now}); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }

@@ -46,6 +46,10 @@ const (
 	// rememberedGrants is how many grants of a rate are remembered with their requests.
 	rememberedGrants = 100
 
+	// rememberedRoom is how long a grant that has left the window is remembered while requests are in line: so it is known
+	// since when there is room.
+	rememberedRoom = 2 * time.Second
+
 	// maxTries is how many times a command is tried on a document that others change as well: for some two seconds, by
 	// the pauses between them.
 	maxTries = 48
@@ -66,6 +70,9 @@ type sharedForm struct {
 	reserved      *reservation
 	newcomers     []newcomer // the latest last
 	writer        int64      // the process that decides, see listener; 0: none that holds responses
+
+	roomSince time.Time // since when a rate has room; zero if it has none, or if the document does not say it
+	turns     turns     // in the line of a rate
 
 	// As found, see [Acquire.join].
 	waiting int64
@@ -314,8 +321,13 @@ func (v *sharedForm) dropGrants(w rule.When) {
 	if v.latest == nil {
 		return
 	}
+	remembered := ClaimTime
+	if len(v.line) > 0 {
+		v.roomSince = v.findRoom(w)
+		remembered = max(remembered, v.span()+rememberedRoom)
+	}
 	kept := func(later int, at time.Time) bool {
-		return v.inWindow(at, w) || later < rememberedGrants && at.Add(ClaimTime).After(w.At)
+		return v.inWindow(at, w) || later < rememberedGrants && at.Add(remembered).After(w.At)
 	}
 	var grants []grant
 	for i, g := range v.grants {
@@ -406,9 +418,10 @@ func (v *sharedForm) room(m Mode, entry string, w rule.When) int64 {
 
 // grantWaiting grants the lock to those at the head of the line who listen, as long as there is room: every command
 // does it last, so that a release hands the lock over in the same write. The others keep their places, and are passed
-// over; in the line of a rate not before they have stopped to listen, since they may obtain it by themselves, and what
-// is handed over in vain is spent. A lease is not claimed unless it is that of the request here, which is being sent.
+// over; in the line of a rate not before they had their turn, see [sharedForm.passes]. A lease is not claimed unless it
+// is that of the request here, which is being sent.
 func (v *sharedForm) grantWaiting(w rule.When, here string) {
+	v.turns = turns{}
 	for i := 0; i < len(v.line); {
 		next := v.line[i]
 		reached := next.request == here || v.reaches(next, w)
@@ -417,11 +430,20 @@ func (v *sharedForm) grantWaiting(w rule.When, here string) {
 			continue
 		}
 		number := v.room(next.mode, next.request, w)
-		if number == 0 || !reached {
+		switch {
+		case number == 0, !reached && !v.passes(next, w):
 			return
+		case !reached:
+			i++
+			continue
 		}
 		v.line = slices.Delete(v.line, i, i+1)
+		v.silence()
 		v.grant(next, number, w, next.request == here)
+	}
+	if len(v.turns.passed) > 0 { // whoever asks
+		v.silence()
+		v.cleared = true
 	}
 }
 

@@ -828,7 +828,7 @@ func (c Acquire) readyInLine(s State, w rule.When) (again bool, next time.Time) 
 	before := v.before(position, w.At)
 	v.grantWaiting(w, "")
 	if v.worthWriting() == nil {
-		return false, c.nextEnd(s, w)
+		return false, soonest(c.nextEnd(s, w), v.turns.next)
 	}
 	// The next write clears what has ended and serves those in line: the first one sends it, and the others only if it
 	// does not.
@@ -837,9 +837,17 @@ func (c Acquire) readyInLine(s State, w rule.When) (again bool, next time.Time) 
 		due = end.Add(time.Duration(min(before, 8)) * stagger)
 	}
 	if due.After(w.At) {
-		return false, due
+		return false, soonest(due, v.turns.next)
 	}
 	return true, time.Time{}
+}
+
+// soonest is the earlier of two times, of which either may be zero: never.
+func soonest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // ends are the times at which something in the state ends without a write.
