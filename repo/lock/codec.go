@@ -190,6 +190,9 @@ func (h holder) encode() docstore.Bytes {
 		p.number(h.process)
 		p.number(h.took.Milliseconds())
 		p.number(h.missed)
+		if h.replaceable {
+			p.time(h.end)
+		}
 	}
 	return p.bytes()
 }
@@ -225,6 +228,9 @@ func decodeHolder(b []byte) (h holder, ok bool) {
 		h.process = u.number()
 		h.took = time.Duration(u.number()) * time.Millisecond
 		h.missed = u.number()
+		if h.replaceable {
+			h.end = u.time()
+		}
 	}
 	return h, u.done()
 }
@@ -265,6 +271,9 @@ func encodeLine(line []place) docstore.Bytes {
 		p.number(w.process)
 		p.number(w.took.Milliseconds())
 		p.number(w.missed)
+		if w.replaceable {
+			p.time(w.end)
+		}
 	}
 	return p.bytes()
 }
@@ -290,6 +299,9 @@ func decodeLine(b []byte) (line []place, ok bool) {
 		w.process = u.number()
 		w.took = time.Duration(u.number()) * time.Millisecond
 		w.missed = u.number()
+		if w.replaceable {
+			w.end = u.time()
+		}
 		line = append(line, w)
 	}
 	return line, u.done()

@@ -72,11 +72,12 @@ type sharedForm struct {
 	joined  int // how many of the fields are taken, or may not be
 
 	// What the write brings.
-	granted  []string // requests of the new grants, oldest first
-	cleared  bool     // leases or places that have ended are left out, or ends are counted anew
-	anew     bool     // ends are counted anew
-	over     *holder  // of those leases the one that closes last
-	asked    bool     // whether the latest grant has left the window
+	granted  []string    // requests of the new grants, oldest first
+	until    []time.Time // their ends, if they may replace others
+	cleared  bool        // leases or places that have ended are left out, or ends are counted anew
+	anew     bool        // ends are counted anew
+	over     *holder     // of those leases the one that closes last
+	asked    bool        // whether the latest grant has left the window
 	asks     docstore.All
 	finished *finished                 // the lease with the latest token, if it ends now
 	forced   *Forced                   // how an administrator ends leases
@@ -103,6 +104,7 @@ type holder struct {
 	// While it is grantedInQueue: how long it waits for its claim, and the place that it came of.
 	claim                 time.Duration
 	since, until, listens time.Time
+	end                   time.Time
 	listener
 
 	expires storedTime
@@ -162,6 +164,7 @@ type place struct {
 	replaceable             bool
 	since, until            time.Time
 	listens                 time.Time // until then its request does
+	end                     time.Time // of a request that may replace others
 	deaf                    bool      // its process did not claim what was granted to another of its places
 	again                   bool      // stored by itself: see [Acquire.again]
 	listener
@@ -427,7 +430,7 @@ func (v *sharedForm) grantWaiting(w rule.When, here string) {
 
 // grant grants a lease. Its token is one more than the one before it.
 func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
-	v.granted = append(v.granted, p.request)
+	v.granted, v.until = append(v.granted, p.request), append(v.until, p.end)
 	v.forget(p.request)
 	if v.reserved != nil && v.reserved.request == p.request {
 		v.reserved = nil
@@ -440,7 +443,7 @@ func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
 		ttl: p.ttl, delay: p.delay,
 		metadata: p.metadata, replaceable: p.replaceable, grantedInQueue: !claimed,
 		acquired: docstore.TruncateMilli(w.Latest()), derived: true,
-		claim: v.claimTime(p, w), since: p.since, until: p.until, listens: p.listens,
+		claim: v.claimTime(p, w), since: p.since, until: p.until, listens: p.listens, end: p.end,
 		listener: p.listener,
 	}
 	if v.family == Rate {
@@ -626,12 +629,9 @@ func (v *sharedForm) write(id ID, s State, w rule.When, retention time.Duration)
 	maps.Copy(wr.Set, v.sets)
 	if n := len(v.granted); n > 0 {
 		wr.Add, wr.StartAtNow = map[string]int64{fToken: int64(n)}, []string{fToken}
-		entries := slices.Clone(v.granted)
-		slices.Reverse(entries)
-		for i, e := range append(entries, s.Acquires[:]...)[:len(acquires)] {
-			if e != "" {
-				wr.Set[acquires[i]] = docstore.String(e)
-			}
+		s.rememberGranted(&wr, w, v.granted, v.until)
+		if s.shared == nil { // otherwise the revision says it
+			wr.If = append(cond, same(fForgotten, endText(s.Forgotten)))
 		}
 	}
 	return wr
