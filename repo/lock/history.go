@@ -50,7 +50,7 @@ var (
 const (
 	billedBytes = 1024
 	// with all that it remembers of requests, without names, labels and policies
-	usedBytes      = 527
+	usedBytes      = 519
 	ownerCutBytes  = MaxPastBytes + len(fOwnerCut) // beside the names
 	byCutBytes     = MaxPastBytes + len(fByCut)    // after a force-release
 	pastLeaseBytes = 2*MaxPastBytes + 3*len("2026-01-01T00:00:00.000Z") + 5*len("o1")
