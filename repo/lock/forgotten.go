@@ -128,7 +128,7 @@ func (c GiveUp) rememberGivenUp(set map[string]docstore.Value) {
 	var end docstore.Value = docstore.String("")
 	switch {
 	case !c.Acquire.Replace:
-	case c.Acquire.NotAfter.IsZero():
+	case c.Acquire.NotAfter.IsZero(), c.Acquire.NotAfter.UnixMilli() > farthest: // what has no stored form is none
 		end = docstore.Now.Add(unnamedEnd)
 	default:
 		end = docstore.FormatTime(c.Acquire.NotAfter)

@@ -319,20 +319,25 @@ func TestAGiveUpOfALockThatNoOneHad(t *testing.T) {
 
 // TestAGiveUpWithoutAnEnd: its copies may come for as long as a client waits for a response.
 func TestAGiveUpWithoutAnEnd(t *testing.T) {
-	s := newStage(t)
-	first := s.push(1)
-	first.NotAfter = epoch.Add(40 * time.Second)
-	for n := range 6 {
-		c := s.push(n + 1)
-		c.NotAfter = time.Time{}
-		s.send(giveUp(c))
+	for name, end := range map[string]time.Time{"none": {}, "one that cannot be stored": time.Date(10000, 1, 1, 0, 0, 0, 0,
+		time.UTC)} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			first := s.push(1)
+			first.NotAfter = epoch.Add(40 * time.Second)
+			for n := range 6 {
+				c := s.push(n + 1)
+				c.NotAfter = end
+				s.send(giveUp(c))
+			}
+			s.pushed(7)
+			s.now = epoch.Add(40 * time.Second)
+			s.gets(first, Held, 1)
+			s.pass(time.Millisecond)
+			first.NotAfter = s.now
+			s.gets(first, OK, 1)
+		})
 	}
-	s.pushed(7)
-	s.now = epoch.Add(40 * time.Second)
-	s.gets(first, Held, 1)
-	s.pass(time.Millisecond)
-	first.NotAfter = s.now
-	s.gets(first, OK, 1)
 }
 
 // TestAPlaceKeepsTheEndOfItsRequest: pushes that waited in line, were handed the lock, and claimed it, late or in time,
