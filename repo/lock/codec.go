@@ -190,9 +190,6 @@ func (h holder) encode() docstore.Bytes {
 		p.number(h.process)
 		p.number(h.took.Milliseconds())
 		p.number(h.missed)
-		if h.replaceable {
-			p.time(h.end)
-		}
 	}
 	return p.bytes()
 }
@@ -228,9 +225,6 @@ func decodeHolder(b []byte) (h holder, ok bool) {
 		h.process = u.number()
 		h.took = time.Duration(u.number()) * time.Millisecond
 		h.missed = u.number()
-		if h.replaceable {
-			h.end = u.time()
-		}
 	}
 	return h, u.done()
 }

@@ -89,17 +89,17 @@ func (c Acquire) rememberEnd(set map[string]docstore.Value, forgotten docstore.V
 	}
 }
 
-// counts reports whether a request with the end may still have an effect. What a wrong clock has named may not.
-func counts(end time.Time, w rule.When) bool {
+// isEnd reports whether a request can have the end now: not one that a wrong clock has named.
+func isEnd(end time.Time, w rule.When) bool {
 	_, impossible := w.Impossible(end, docstore.MaxAhead)
-	return !end.IsZero() && !end.Before(docstore.TruncateMilli(w.At)) && !impossible
+	return !impossible
 }
 
 // forgets is Forgotten after requests with these ends are forgotten, too.
 func (s State) forgets(w rule.When, more ...time.Time) docstore.String {
 	var latest time.Time
 	for _, end := range append(more, s.Forgotten) {
-		if counts(end, w) {
+		if isEnd(end, w) {
 			latest = later(latest, end)
 		}
 	}
@@ -112,8 +112,9 @@ func (c Acquire) mayReplace(s State, w rule.When) bool {
 	return c.Replace && s.Replaceable && !c.mayBeForgotten(s, w)
 }
 
+// mayBeForgotten does not ask whether Forgotten has passed: then the end of the request has, too, which is never later.
 func (c Acquire) mayBeForgotten(s State, w rule.When) bool {
-	return counts(s.Forgotten, w) && !c.NotAfter.IsZero() && !c.NotAfter.After(s.Forgotten)
+	return isEnd(s.Forgotten, w) && !c.NotAfter.IsZero() && !c.NotAfter.After(s.Forgotten)
 }
 
 // forgottenDetail says why a request replaces no one.

@@ -286,6 +286,18 @@ func TestWhatIsForgottenEnds(t *testing.T) {
 		}
 		s.gets(s.push(9), OK, 1)
 		s.gets(s.push(10), OK, 1)
+		s.reserves()
+		s.gets(s.push(11), OK, 2)
+		c := s.push(12)
+		c.NotAfter = s.now.Add(48 * time.Hour)
+		s.gets(giveUp(c), OK, 2)
+		s.gets(s.push(13), OK, 2)
+	})
+	t.Run("the clock was a day ahead, in shared form", func(t *testing.T) {
+		s := build(t)
+		s.reserves()
+		s.now = epoch.Add(-24 * time.Hour)
+		s.gets(short(s), OK, 2)
 	})
 }
 
@@ -343,15 +355,21 @@ func TestAGiveUpWithoutAnEnd(t *testing.T) {
 // TestAPlaceKeepsTheEndOfItsRequest: pushes that waited in line, were handed the lock, and claimed it, late or in time,
 // are forgotten with their ends as well.
 func TestAPlaceKeepsTheEndOfItsRequest(t *testing.T) {
-	for name, late := range map[string]time.Duration{"claimed": 0, "not claimed in time": ClaimTime} {
+	for name, late := range map[string]time.Duration{"claimed": 0, "not claimed in time": ClaimTime,
+		"asked for again": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			s.granted(try("ann", Exclusive), 1, 1)
 			inLine := s.push(1)
 			inLine.WaitSeconds, inLine.Fair = 20, true
 			s.waits(inLine, 1, 2)
+			if name == "asked for again" {
+				s.pass(late)
+				inLine.NotAfter = inLine.NotAfter.Add(time.Minute)
+				s.waits(inLine, 1, 2)
+			}
 			s.gets(give("ann", 1), OK, 2)
-			if late > 0 {
+			if name == "not claimed in time" {
 				s.pass(late)
 				s.granted(try("kim", Exclusive).put(func(c *Acquire) { c.TTLSeconds = 1 }), 3, 2)
 				s.pass(time.Second)
@@ -359,14 +377,18 @@ func TestAPlaceKeepsTheEndOfItsRequest(t *testing.T) {
 			if o := s.send(inLine); o.Code != OK {
 				t.Fatalf("it has waited, and gets %+v", o)
 			}
-			for n := range 5 {
+			for n := range 4 {
 				s.pass(time.Second)
-				s.pushed(n + 2)
+				c := s.push(n + 2)
+				c.NotAfter = c.NotAfter.Add(2 * time.Minute)
+				if o := s.send(c); o.Code != OK {
+					t.Fatalf("%+v", o)
+				}
 			}
 			if o := s.send(inLine); o.Code != Held {
 				t.Errorf("a copy of it: %+v", o)
 			}
-			if st := s.status(); st.Owner != "push-6" {
+			if st := s.status(); st.Owner != "push-5" {
 				t.Errorf("the lock has %+v", st)
 			}
 		})
@@ -376,11 +398,11 @@ func TestAPlaceKeepsTheEndOfItsRequest(t *testing.T) {
 // TestWhatIsForgottenMeanwhile: a request that is forgotten between what an acquire or a give-up has found and its second
 // write is not lost.
 func TestWhatIsForgottenMeanwhile(t *testing.T) {
-	forgets := func(s *stage) (first Acquire, more []command) {
+	forgets := func(s *stage, others int) (first Acquire, more []command) {
 		first = s.push(1)
 		first.NotAfter = epoch.Add(50 * time.Minute)
 		s.send(giveUp(first))
-		for n := range 3 {
+		for n := range others {
 			s.send(giveUp(s.push(n + 2)))
 		}
 		return first, []command{giveUp(s.push(5))}
@@ -388,6 +410,7 @@ func TestWhatIsForgottenMeanwhile(t *testing.T) {
 	for name, c := range map[string]struct {
 		build func(*stage)
 		of    func(*stage) command
+		fewer int // are given up after the first
 	}{
 		"an acquire": {func(s *stage) {
 			for n := range 6 {
@@ -395,22 +418,30 @@ func TestWhatIsForgottenMeanwhile(t *testing.T) {
 			}
 		}, func(s *stage) command {
 			return s.push(20).put(func(c *Acquire) { c.NotAfter = epoch.Add(55 * time.Minute) })
-		}},
+		}, 0},
 		"an acquire that goes to the shared form": {func(s *stage) {
-			s.gets(try("ann", Exclusive), OK, 1)
-		}, func(s *stage) command { return wait("bob", Shared).put(func(c *Acquire) { c.WaitSeconds = 20 }) }},
+			for n := range 4 {
+				s.released(s.pushed(10 + n))
+			}
+		}, func(s *stage) command { return try("bob", Shared) }, 0},
 		"another give-up": {func(s *stage) {
 			for n := range 6 {
 				s.pushed(10 + n)
 			}
-		}, func(s *stage) command { return giveUp(s.push(30)) }},
+		}, func(s *stage) command { return giveUp(s.push(30)) }, 0},
+		"another give-up, and what is forgotten stays": {func(s *stage) {
+			for n := range 6 {
+				s.pushed(10 + n)
+			}
+			s.send(giveUp(s.push(40).put(func(c *Acquire) { c.NotAfter = s.now.Add(time.Minute) })))
+		}, func(s *stage) command { return giveUp(s.push(30)) }, 1},
 		"a give-up that ends a lease": {func(s *stage) { s.pushed(10) },
-			func(s *stage) command { return giveUp(s.push(10)) }},
+			func(s *stage) command { return giveUp(s.push(10)) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			c.build(s)
-			first, more := forgets(s)
+			first, more := forgets(s, 3-c.fewer)
 			command := c.of(s)
 			s.meanwhile(more...)
 			if o := s.send(command); o.Code != OK && o.Position != 1 {

@@ -160,7 +160,7 @@ func (c Acquire) stays(p *place, position int64, w rule.When) bool {
 func (v *sharedForm) miss(h holder) {
 	p := place{
 		owner: h.owner, leaseID: h.leaseID, request: h.request, mode: h.mode, ttl: h.ttl, delay: h.delay,
-		metadata: h.metadata, replaceable: h.replaceable, since: h.since, until: h.until, end: h.end, listener: h.listener,
+		metadata: h.metadata, replaceable: h.replaceable, since: h.since, until: h.until, listener: h.listener,
 	}
 	p.missed++
 	silent := p.process != 0 && p.process != v.writer && !h.listens.Before(h.expires.Time)

@@ -104,7 +104,6 @@ type holder struct {
 	// While it is grantedInQueue: how long it waits for its claim, and the place that it came of.
 	claim                 time.Duration
 	since, until, listens time.Time
-	end                   time.Time
 	listener
 
 	expires storedTime
@@ -443,7 +442,7 @@ func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
 		ttl: p.ttl, delay: p.delay,
 		metadata: p.metadata, replaceable: p.replaceable, grantedInQueue: !claimed,
 		acquired: docstore.TruncateMilli(w.Latest()), derived: true,
-		claim: v.claimTime(p, w), since: p.since, until: p.until, listens: p.listens, end: p.end,
+		claim: v.claimTime(p, w), since: p.since, until: p.until, listens: p.listens,
 		listener: p.listener,
 	}
 	if v.family == Rate {
