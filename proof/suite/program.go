@@ -106,6 +106,7 @@ var (
 		plainSteps, plainSteps,
 		{"acquire", "acquire", "force", "force", "again"},
 		{"acquire", "acquire", "acquire", "give up", "give up", "again", "again", "release", "remove"},
+		{"acquire", "give up", "give up", "again"},
 		{"acquire", "renew", "renew", "renew", "renew", "again", "again"},
 		{"acquire", "acquire", "acquire", "release", "release", "release", "again", "again", "renew"},
 	})
@@ -284,8 +285,9 @@ func (r *modesRun) command(number int, s Step) (modesCommand, bool) {
 		return c, ok
 	case "give up":
 		c, ok := ago(r.sent, s.Ago, func(c modesCommand) bool { return c.do == "acquire" })
-		if !ok || s.Ago > 7 { // one that never came
-			c = modesCommand{key: s.Key, owner: s.Owner, request: fmt.Sprint("request ", number), mode: modeExclusive, ttl: 1}
+		if !ok || s.Ago > 7 { // one that has not come yet
+			c = r.acquires(number, s)
+			r.sent = append(r.sent, c)
 		}
 		c.do = "give up"
 		if s.Shorten {
@@ -313,18 +315,10 @@ func (r *modesRun) command(number int, s Step) (modesCommand, bool) {
 		}
 		return c, true
 	}
-	c := modesCommand{do: s.Do, key: s.Key, owner: s.Owner, request: s.Request}
-	if c.request == "" {
-		c.request = fmt.Sprint("request ", number)
-	}
+	c := modesCommand{do: s.Do, key: s.Key, owner: s.Owner, request: s.request(number)}
 	switch s.Do {
 	case "acquire":
-		c.lease = lease
-		c.label, c.ttl, c.mode, c.limit, c.window = s.Label, s.TTL, s.Mode, s.Limit, s.Window
-		c.wait, c.most, c.fair, c.replace, c.delay = s.Seconds, s.Most, s.Fair, s.Replace, s.Delay
-		if s.Replace && s.Until > 0 {
-			c.until = momentOf(r.clock.Now()).add(s.Until)
-		}
+		c = r.acquires(number, s)
 	case "renew", "release":
 		l := k.tally.pick(s.Back)
 		if c.token = l.token; l.owner != "" && !s.Other {
@@ -346,6 +340,26 @@ func (r *modesRun) command(number int, s Step) (modesCommand, bool) {
 	}
 	r.sent = append(r.sent, c)
 	return c, true
+}
+
+func (s Step) request(number int) string {
+	if s.Request == "" {
+		return fmt.Sprint("request ", number)
+	}
+	return s.Request
+}
+
+// acquires is the acquire of a step.
+func (r *modesRun) acquires(number int, s Step) modesCommand {
+	c := modesCommand{
+		do: "acquire", key: s.Key, owner: s.Owner, request: s.request(number), lease: fmt.Sprint("lease ", number),
+		label: s.Label, ttl: s.TTL, mode: s.Mode, limit: s.Limit, window: s.Window,
+		wait: s.Seconds, most: s.Most, fair: s.Fair, replace: s.Replace, delay: s.Delay,
+	}
+	if s.Replace && s.Until > 0 {
+		c.until = momentOf(r.clock.Now()).add(s.Until)
+	}
+	return c
 }
 
 // send carries out a command, and keeps the locks that explain its outcome.
