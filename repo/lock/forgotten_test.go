@@ -101,7 +101,7 @@ func (s *stage) latestPush() Acquire {
 	return c
 }
 
-// TestALateCopyReplacesNoOne: push-1 is given up, five later pushes come and go, and five more replace each other. A copy
+// TestALateCopyReplacesNoOne (LS-ACC-04): push-1 is given up, five later pushes come and go, and five more replace each other. A copy
 // of push-1 whose end is still ahead does not end push-11, however often it comes; neither do the others that are
 // forgotten. A push that is not a copy replaces as ever.
 func TestALateCopyReplacesNoOne(t *testing.T) {
