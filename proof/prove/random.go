@@ -71,8 +71,11 @@ func drawn(seed uint64, draw *rand.Rand) *scene {
 		s.older = true
 	default:
 	}
-	if !s.older && seed%4 < 2 { // where it can be said when a lease ends
-		s.keys = append(s.keys, latest, latest)
+	if seed%4 < 2 { // where it can be said when a lease ends
+		s.keys = append(s.keys, latest)
+	}
+	if seed%16 < 2 { // so often that more come than a lock remembers
+		s.keys = []kind{latest, latest, plain}
 	}
 	return s
 }
