@@ -423,7 +423,7 @@ func TestWhatIsForgottenMeanwhile(t *testing.T) {
 			for n := range 4 {
 				s.released(s.pushed(10 + n))
 			}
-		}, func(s *stage) command { return try("bob", Shared) }, 0},
+		}, func(*stage) command { return try("bob", Shared) }, 0},
 		"another give-up": {func(s *stage) {
 			for n := range 6 {
 				s.pushed(10 + n)
