@@ -425,7 +425,8 @@ type AcquireRequest struct {
 
 	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-	// The response is 204. Left out, false.
+	// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+	// that is 40 seconds. The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
 	// Limit Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1 to 1000. Not with other modes.
@@ -457,8 +458,9 @@ type AcquireRequest struct {
 	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
-	// Replace Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
-	// mode `exclusive` only.
+	// Replace Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. A request that may be a late
+	// copy takes the lock from no one, and is told so in `detail`: one whose `not_after` is not later than that of a request with `replace` which the lock
+	// does not remember any more, as four others came after it. Left out, false. With the mode `exclusive` only.
 	Replace bool `json:"replace,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -799,7 +801,8 @@ type AnalysisLockRequest struct {
 
 	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-	// The response is 204. Left out, false.
+	// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+	// that is 40 seconds. The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
 	// MaxFailures An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
@@ -1221,7 +1224,8 @@ type ForcedRelease struct {
 
 // GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 // obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-// The response is 204. Left out, false.
+// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+// that is 40 seconds. The response is 204. Left out, false.
 type GiveUp = bool
 
 // Health defines model for Health.
@@ -1504,7 +1508,8 @@ type LockSet struct {
 type LockSetAcquireRequest struct {
 	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-	// The response is 204. Left out, false.
+	// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+	// that is 40 seconds. The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
 	// LockKeys Which locks, each once. Their order has no meaning.
@@ -2297,7 +2302,8 @@ type RunBeginRequest struct {
 
 	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-	// The response is 204. Left out, false.
+	// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+	// that is 40 seconds. The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
 	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end

@@ -162,7 +162,7 @@ func (r *rig) spread() int {
 // endOf is the end of a request that a client sends now, see package ends.
 func (w *world) endOf(c *client) time.Time {
 	try := tryTime
-	if w.scene.keys[c.key].lines() {
+	if k := w.scene.keys[c.key]; k.lines() || k == latest {
 		try = lineTime
 	}
 	own := w.moment(c).Wall()

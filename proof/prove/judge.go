@@ -70,6 +70,7 @@ func (v *Violation) String() string { return v.Name + ": " + v.What }
 
 // thing is what is leased, as the judge knows it from what was granted and answered.
 type thing struct {
+	copies []settled // of the kind latest: what comes again is one
 	name   string
 	kind   kind
 	leases []granted // those that may last
@@ -383,6 +384,7 @@ func (r *rig) acquired(q *request, c lock.Acquire, o lock.Outcome) {
 	}
 	switch o.Code {
 	case lock.OK, lock.LeaseExpired:
+		r.replaces(t, q, o)
 		switch known := t.lease(o.Lease.Token); {
 		case known != nil && known.request != q.id:
 			r.breakf(r.twice(), t.name, "request %s was answered with token %d, which request %s got", q.id, o.Lease.Token,
@@ -435,6 +437,7 @@ func (r *rig) acquired(q *request, c lock.Acquire, o lock.Outcome) {
 	}
 	r.handOver(t, math.MaxInt64)
 	if o.Code == lock.Held {
+		r.refusedToReplace(t, q, o)
 		r.refusedAsFree(t, q.id, now)
 	}
 }
@@ -536,6 +539,7 @@ func (r *rig) released(q *request, o lock.Outcome) {
 // gaveUp judges the outcome of giving a request for a lock up.
 func (r *rig) gaveUp(q *request, o lock.Outcome) {
 	t := r.w.thing(q)
+	t.settle(q)
 	defer r.handOver(t, math.MaxInt64)
 	if o.Code != lock.OK && o.Code != lock.RequestIDReused {
 		r.breakf(wrongAnswer, t.name, "request %s could not be given up: %s %s", q.id, o.Code, o.Detail)
@@ -738,6 +742,9 @@ func (r *rig) begins(c *client) {
 	n := 0
 	for i := range r.w.clients {
 		o := &r.w.clients[i]
+		if r.scene.keys[c.key] == latest {
+			break // who was replaced learns of it with its next renewal
+		}
 		if o.who == c.who || o.name != c.name || !r.w.holds(o) {
 			continue
 		}

@@ -85,6 +85,12 @@ func drawn(seed uint64, draw *rand.Rand) *scene {
 		s.older = true
 	default:
 	}
+	if seed%4 < 2 { // where it can be said when a lease ends
+		s.keys = append(s.keys, latest)
+	}
+	if seed%16 < 2 { // so often that more come than a lock remembers
+		s.keys = []kind{latest, latest, plain}
+	}
 	return s
 }
 
@@ -217,7 +223,7 @@ func (r *rig) put(m message) {
 			m.fault = []fault{throttled, appliedThenError}[r.draw.IntN(2)]
 		case !r.scene.older && !r.scene.keys[m.key].lines() && r.scene.keys[m.key] != ids && r.chance(40):
 			m.fault = resent
-		case r.scene.keys[m.key] <= permits && r.chance(100):
+		case r.scene.keys[m.key] <= latest && r.chance(100):
 			m.fault = slowStore
 		}
 	}

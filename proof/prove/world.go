@@ -33,6 +33,7 @@ const (
 	plain   kind = iota // a lock that one client holds
 	fair                // the same, with a line
 	permits             // a lock that two hold
+	latest              // a lock that each request takes from the one before
 	aRun                // runs, one after the other: the next begins when all know that the last has finished
 	ids                 // machine IDs
 )
@@ -448,6 +449,7 @@ func (q *request) asks(k kind, ttl int64) contracts.AcquireRequest {
 	if k.lines() {
 		a.WaitSeconds, a.Fair = q.wait, k == fair
 	}
+	a.Replace = k == latest
 	if k == permits {
 		a.Mode, a.Limit = contracts.LockModePermits, int64(k.limit())
 	}

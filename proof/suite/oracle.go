@@ -71,6 +71,7 @@ type modesCommand struct {
 	wait, most    int64
 	fair, replace bool
 	delay         int64
+	until         moment // its end, of an acquire that replaces; 0 is none. No program lasts so long
 
 	token  int64
 	ends   moment // that a renewal names; 0 is none
@@ -187,6 +188,7 @@ type modesLock struct {
 	acquires []modesCommand
 	forces   []modesCommand
 	givenUp  []modesCommand            // acquires
+	late     moment                    // the latest end of the acquires that were granted or given up, and are not known any more
 	releases [knownReleases]modesLease // the last release of each token modulo their number
 }
 
@@ -253,6 +255,7 @@ func (l modesLock) id() string {
 		text(";")
 	}
 	number(l.token)
+	number(int64(l.late))
 	number(int64(l.form))
 	flag(l.mixed)
 	text(l.kind.family)
@@ -314,7 +317,7 @@ func (l *modesLock) grant(c modesCommand, at moment, handed bool, claim moment) 
 	l.token++
 	g := modesLease{token: l.token, by: c, acquired: at, ttl: c.ttl, expires: at.add(c.ttl), claimed: !handed,
 		handed: handed}
-	l.acquires = lastOf(append(l.acquires, c), knownRequests)
+	l.acquires = l.know(l.acquires, c)
 	switch {
 	case c.mode == modeRate:
 		g.expires = at.add(c.window)
@@ -331,6 +334,18 @@ func (l *modesLock) grant(c modesCommand, at moment, handed bool, claim moment) 
 		}
 	}
 	l.holders = append(l.holders, g)
+}
+
+// know adds an acquire to those that are known. Of one that is forgotten by that its end is noted, if it may replace
+// others.
+func (l *modesLock) know(known []modesCommand, c modesCommand) []modesCommand {
+	known = append(known, c)
+	for _, old := range known[:max(0, len(known)-knownRequests)] {
+		if old.replace {
+			l.late = max(l.late, old.until)
+		}
+	}
+	return lastOf(known, knownRequests)
 }
 
 // lastIndex is that of the latest: a request that was forgotten may be used again.
@@ -601,9 +616,10 @@ func (l modesLock) granted(c modesCommand, at moment) []modesResult {
 	return []modesResult{{l, modesAnswer{codes: "OK", lease: &lease}}}
 }
 
-// replaces returns the holder whose place the command takes, or -1.
+// replaces returns the holder whose place the command takes, or -1: also if the command may be a copy of one that is not
+// known any more.
 func (l modesLock) replaces(c modesCommand, at moment) int {
-	if !c.replace || len(l.holders) != 1 || l.listening(len(l.waiting), at) > 0 || !l.holders[0].by.replace ||
+	if !c.replace || c.until != 0 && c.until <= l.late || len(l.holders) != 1 || l.listening(len(l.waiting), at) > 0 || !l.holders[0].by.replace ||
 		!l.holders[0].lasts(at) {
 		return -1
 	}
@@ -800,7 +816,7 @@ func (l modesLock) giveUp(c modesCommand, at, written moment) []modesResult {
 			s.holders = slices.Delete(s.holders, i, i+1)
 			s.end(h, "released", at)
 		}
-		s.givenUp = lastOf(append(s.givenUp, c), knownRequests)
+		s.givenUp = s.know(s.givenUp, c)
 		if n < 2 {
 			s = s.served(c, at, written)
 		}

@@ -279,6 +279,9 @@ func encodeLine(line []place) docstore.Bytes {
 		p.table(w.metadata)
 		p.times(w.since, w.until, w.listens)
 		p.listener(w.listener)
+		if w.replaceable {
+			p.time(w.end)
+		}
 	}
 	return p.bytes()
 }
@@ -300,6 +303,9 @@ func decodeLine(b []byte) (line []place, ok bool) {
 		w.metadata = u.table()
 		w.since, w.until, w.listens = u.times()
 		u.listener(&w.listener)
+		if w.replaceable {
+			w.end = u.time()
+		}
 		line = append(line, w)
 	}
 	return line, u.done()

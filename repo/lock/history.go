@@ -50,10 +50,11 @@ var (
 const (
 	billedBytes = 1024
 	// with all that it remembers of requests, without names, labels and policies
-	usedBytes      = 510
+	usedBytes      = 519
 	ownerCutBytes  = MaxPastBytes + len(fOwnerCut) // beside the names
 	byCutBytes     = MaxPastBytes + len(fByCut)    // after a force-release
 	pastLeaseBytes = 2*MaxPastBytes + 3*len("2026-01-01T00:00:00.000Z") + 5*len("o1")
+	endsBytes      = (2*rule.Remembered + 1) * len("2026-01-01T00:00:00.000Z") // of requests that may replace others
 	refusedBytes   = MaxPastBytes + len(fRefusedOwner) + len(fRefusedAt) + len("2026-01-01T00:00:00.000Z")
 )
 
@@ -66,6 +67,9 @@ func (c Acquire) remembers() int {
 	}
 	if c.Replace {
 		size += len(fReplaceable) + 1
+	}
+	if !c.replacesUntil().IsZero() {
+		size += endsBytes
 	}
 	if c.LockDelaySeconds > 0 {
 		size += len(fDelay) + len("3600")

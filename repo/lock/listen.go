@@ -154,6 +154,7 @@ func (c Acquire) stays(p *place, position int64, w rule.When) bool {
 		return false
 	}
 	p.until, p.listens, p.deaf = again.until, later(p.listens, again.listens), false
+	p.end = later(p.end, c.replacesUntil())
 	missed := p.missed
 	p.listener = c.listener(w)
 	p.missed = missed

@@ -264,6 +264,8 @@ func (c Acquire) heldRefusal(s State, w rule.When) Outcome {
 		o.Code, o.Detail = Delayed, s.delayedDetail()
 	case c.Replace && !s.Replaceable:
 		o.Detail = "its holder was acquired without replace, so that no one may replace it"
+	case c.Replace && c.mayBeForgotten(s, w):
+		o.Detail = s.forgottenDetail()
 	case c.Owner == s.Owner:
 		o.Detail = "this owner_id holds the lock, under another request_id"
 	}

@@ -79,11 +79,12 @@ type sharedForm struct {
 	joined  int // how many of the fields are taken, or may not be
 
 	// What the write brings.
-	granted  []string // requests of the new grants, oldest first
-	cleared  bool     // leases or places that have ended are left out, or ends are counted anew
-	anew     bool     // ends are counted anew
-	over     *holder  // of those leases the one that closes last
-	asked    bool     // whether the latest grant has left the window
+	granted  []string    // requests of the new grants, oldest first
+	until    []time.Time // their ends, if they may replace others
+	cleared  bool        // leases or places that have ended are left out, or ends are counted anew
+	anew     bool        // ends are counted anew
+	over     *holder     // of those leases the one that closes last
+	asked    bool        // whether the latest grant has left the window
 	asks     docstore.All
 	finished *finished                 // the lease with the latest token, if it ends now
 	forced   *Forced                   // how an administrator ends leases
@@ -169,6 +170,7 @@ type place struct {
 	replaceable             bool
 	since, until            time.Time
 	listens                 time.Time // until then its request does
+	end                     time.Time // of a request that may replace others
 	deaf                    bool      // its process did not claim what was granted to another of its places
 	again                   bool      // stored by itself: see [Acquire.again]
 	listener
@@ -449,7 +451,7 @@ func (v *sharedForm) grantWaiting(w rule.When, here string) {
 
 // grant grants a lease. Its token is one more than the one before it.
 func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
-	v.granted = append(v.granted, p.request)
+	v.granted, v.until = append(v.granted, p.request), append(v.until, p.end)
 	v.forget(p.request)
 	if v.reserved != nil && v.reserved.request == p.request {
 		v.reserved = nil
@@ -648,12 +650,9 @@ func (v *sharedForm) write(id ID, s State, w rule.When, retention time.Duration)
 	maps.Copy(wr.Set, v.sets)
 	if n := len(v.granted); n > 0 {
 		wr.Add, wr.StartAtNow = map[string]int64{fToken: int64(n)}, []string{fToken}
-		entries := slices.Clone(v.granted)
-		slices.Reverse(entries)
-		for i, e := range append(entries, s.Acquires[:]...)[:len(acquires)] {
-			if e != "" {
-				wr.Set[acquires[i]] = docstore.String(e)
-			}
+		s.rememberGranted(&wr, w, v.granted, v.until)
+		if s.shared == nil { // otherwise the revision says it
+			wr.If = append(cond, same(fForgotten, endText(s.Forgotten)))
 		}
 	}
 	return wr

@@ -42,7 +42,7 @@ func (c Acquire) place(w rule.When) place {
 		listener: c.listener(w),
 		owner:    c.Owner, leaseID: c.LeaseID, request: string(c.request().Entry()), mode: c.Mode, ttl: c.TTLSeconds,
 		delay:    c.LockDelaySeconds,
-		metadata: c.Metadata, replaceable: c.Replace, since: now, until: c.until(now),
+		metadata: c.Metadata, replaceable: c.Replace, since: now, until: c.until(now), end: c.replacesUntil(),
 	}
 }
 
@@ -118,7 +118,7 @@ func (c Acquire) decide(s State, w rule.When) decision {
 	}
 	if v.listening(w.At) == 0 || v.comes(entry, w.At) {
 		number := v.room(c.Mode, entry, w)
-		if number == 0 && c.Replace && v.replace(c, w) {
+		if number == 0 && c.Replace && !c.mayBeForgotten(s, w) && v.replace(c, w) {
 			number = 1
 		}
 		switch {
@@ -239,10 +239,10 @@ func (v *sharedForm) replace(c Acquire, w rule.When) bool {
 
 // Fallback is the write of an acquire on a lock in shared form, on one that gets it, and on one that leaves it.
 func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
-	if s.Phase == None {
+	if s.Phase == None && (c.Mode != Exclusive || s.Forgotten.IsZero()) {
 		return docstore.Write{}, false
 	}
-	if s.shared == nil && !c.queues() {
+	if s.shared == nil && (s.Phase == None || !c.queues()) {
 		return c.afterDelay(s, w)
 	}
 	d := c.decide(s, w)
@@ -499,7 +499,7 @@ func (s State) leaseOf(token int64) State {
 	if v == nil {
 		return s
 	}
-	one := State{Token: token, Acquires: s.Acquires, Forces: s.Forces, Releases: s.Releases}
+	one := State{Token: token, Acquires: s.Acquires, Forces: s.Forces, Releases: s.Releases, Forgotten: s.Forgotten}
 	for _, h := range v.holders {
 		if h.token != token {
 			continue

@@ -292,7 +292,7 @@ func (c Acquire) ready(s State, w rule.When) (again bool, next time.Time) {
 	if givenUp, _ := s.GivenUp.Find(c.request()); used >= 0 || givenUp >= 0 {
 		return true, time.Time{}
 	}
-	if c.Replace && s.Replaceable && s.PhaseAt(at) == Active {
+	if c.mayReplace(s, rule.When{At: at}) && s.PhaseAt(at) == Active {
 		return true, time.Time{}
 	}
 	if free := s.FreeAt(); at.Before(free) && !s.impossible(w) {

@@ -1632,7 +1632,8 @@ export interface components {
         /**
          * Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
          *     obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-         *     The response is 204. Left out, false.
+         *     With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+         *     that is 40 seconds. The response is 204. Left out, false.
          */
         readonly GiveUp: boolean;
         /** Labels for people; keys of 1 to 64 bytes, values of up to 512. */
@@ -1680,8 +1681,9 @@ export interface components {
              */
             readonly max_waiting?: number;
             /**
-             * Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
-             *     mode `exclusive` only.
+             * Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. A request that may be a late
+             *     copy takes the lock from no one, and is told so in `detail`: one whose `not_after` is not later than that of a request with `replace` which the lock
+             *     does not remember any more, as four others came after it. Left out, false. With the mode `exclusive` only.
              */
             readonly replace?: boolean;
             /**
@@ -3151,6 +3153,8 @@ export interface components {
             readonly version?: string;
             /** Of `/healthz`: the commit that it was built from, if that is known. */
             readonly commit?: string;
+            /** Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same. */
+            readonly warning?: string;
         };
         /**
          * What happened, for programs.
