@@ -17,8 +17,8 @@ const saidEvery = time.Minute
 
 // connections bounds how many connections are open at once. One that comes beyond that takes the place of another, of
 // the network that has most of them: of the connection that had no request for the longest time, or, where each has one
-// and another network asks, of the one whose request has taken the longest. So a network that opens one connection after
-// the other, with requests or without, closes its own.
+// and another network asks, of the one whose request has taken the longest. So a network that opens one connection
+// after the other, with requests or without, closes its own.
 type connections struct {
 	most int
 	log  *slog.Logger

@@ -39,7 +39,8 @@ type readiness struct {
 	store docstore.Store
 	clock term.Clock // both: on an instance that is frozen the monotonic one may stand still
 	write docstore.Write
-	told  func(behind time.Duration) // by how much the store's time is behind the highest, after each write; nil: no one is
+	// by how much the store's time is behind the highest, after each write; nil: no one is
+	told func(behind time.Duration)
 
 	mu      sync.Mutex
 	running chan struct{} // closed when the write that is under way has ended; nil if none is
@@ -70,8 +71,8 @@ func readyKey(shard int) docstore.Key {
 	return docstore.Key{Kind: ReadyKind, ID: strconv.Itoa(shard)}
 }
 
-// readyWrite is a write to one of the documents, the same for the life of a process. It applies unless the document says
-// that the store's time was higher before.
+// readyWrite is a write to one of the documents, the same for the life of a process. It applies unless the document
+// says that the store's time was higher before.
 func readyWrite() docstore.Write {
 	return docstore.Write{
 		Key: readyKey(rand.IntN(readyShards)),
@@ -95,7 +96,8 @@ func tryWrite(ctx context.Context, store docstore.Store, w docstore.Write) (behi
 		return 0, err
 	}
 	behind = behindOf(rule.When{At: r.At, Margin: r.Margin}, r.Docs)
-	_, err = store.Write(ctx, docstore.Write{Key: w.Key, Set: map[string]docstore.Value{fTried: docstore.Now}, Keep: w.Keep})
+	_, err = store.Write(ctx,
+		docstore.Write{Key: w.Key, Set: map[string]docstore.Value{fTried: docstore.Now}, Keep: w.Keep})
 	return behind, err
 }
 
@@ -114,9 +116,9 @@ func behindOf(at rule.When, docs []docstore.Doc) (most time.Duration) {
 	return most
 }
 
-// StoreBehind says by how much the store's time, at, is behind the highest that health checks have seen of it; 0 if it is
-// not. Then the store's clock was ahead, or is behind now: ends that were written meanwhile count from now on, tokens go
-// on rising, and nothing stays closed for it. One read.
+// StoreBehind says by how much the store's time, at, is behind the highest that health checks have seen of it; 0 if it
+// is not. Then the store's clock was ahead, or is behind now: ends that were written meanwhile count from now on,
+// tokens go on rising, and nothing stays closed for it. One read.
 func StoreBehind(ctx context.Context, store docstore.Store) (behind time.Duration, at time.Time, err error) {
 	keys := make([]docstore.Key, readyShards)
 	for i := range keys {
@@ -147,8 +149,8 @@ func BehindText(behind time.Duration) string {
 		behind.Round(time.Millisecond))
 }
 
-// check returns the error of a write that began less than readyFor ago, or of a new one, and by how much the store's time
-// is behind what it was. Requests that wait for it share one; a caller that leaves does not end it.
+// check returns the error of a write that began less than readyFor ago, or of a new one, and by how much the store's
+// time is behind what it was. Requests that wait for it share one; a caller that leaves does not end it.
 func (r *readiness) check(ctx context.Context) (behind time.Duration, err error) {
 	r.mu.Lock()
 	if r.clock().Until(r.fresh) > 0 {

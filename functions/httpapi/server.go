@@ -20,8 +20,8 @@ const (
 // Server returns an HTTP server with limits for clients that are slow, or never end: 5 s for the header, 15 s for the
 // whole request, 30 s for the work and the response, or for the response alone where the work may take longer than half
 // of that; two minutes between requests. A connection of HTTP/2 that takes no byte for 30 s is closed, and one tenant,
-// or one subject, can have no connection for itself, which may be that of a proxy. Beyond so many connections at once, 1 at
-// the least, one of the network that has most makes room for the next. Its errors go to the log.
+// or one subject, can have no connection for itself, which may be that of a proxy. Beyond so many connections at once,
+// 1 at the least, one of the network that has most makes room for the next. Its errors go to the log.
 func Server(h http.Handler, log *slog.Logger, connections int) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -76,7 +76,7 @@ func (r *runner) run(ctx context.Context, faults []*fault) error {
 	}
 	r.goflags = "GOFLAGS=" + strings.TrimSpace(strings.TrimSpace(had)+" '-overlay="+replace+"'")
 	groups := map[check][]*fault{}
-	var checks []check // in the order of the lists, those of a package together
+	var checks []check                              // in the order of the lists, those of a package together
 	of, count := map[string]int{}, map[string]int{} // of a package: how many checks, how many faults
 	for _, f := range faults {
 		count[f.check.pkg]++

@@ -3,8 +3,8 @@ package prove
 import "github.com/leasehold-dev/leasehold/repo/lock"
 
 // A lock of the kind [latest] goes from each holder to the next request that comes, and so its requests are judged by
-// more than others: what arrives late must not end the lease of one that came after it, however many came in between and
-// were given up, and what does not arrive late must.
+// more than others: what arrives late must not end the lease of one that came after it, however many came in between
+// and were given up, and what does not arrive late must.
 
 // settled is the end of a request that was granted or given up: what comes again before it is a copy.
 type settled struct {

@@ -24,8 +24,8 @@ import (
 // claim is something that one can have at a time, for a while. What a clock that is set may do to it is stated here
 // without the rules, by the true time that passes. It is held by one who dies, while the store's clock is set:
 //
-//   - No one obtains it before its holder's own clock says that it is over. A clock that is set forward while it is held
-//     ends it early, which is for the fence: there that is not asked.
+//   - No one obtains it before its holder's own clock says that it is over. A clock that is set forward while it is
+//     held ends it early, which is for the fence: there that is not asked.
 //   - One who asks each second obtains it, counted from when the clock was set last, within the time that it lasts, and
 //     a second.
 //   - Tokens rise.
@@ -77,7 +77,8 @@ func (s *steppedStore) end(ctx context.Context) rule.End {
 var errAgain = errors.New("a right caller's end is refused again")
 
 // inTime sends a request with an end, and once more if the store refused that.
-func inTime[O any](ctx context.Context, s *steppedStore, send func(rule.End) (O, error), refused func(O) time.Time) (o O, err error) {
+func inTime[O any](ctx context.Context, s *steppedStore, send func(rule.End) (O, error),
+	refused func(O) time.Time) (o O, err error) {
 	for range 2 {
 		if o, err = send(s.end(ctx)); err != nil || refused(o).IsZero() {
 			return o, err
@@ -212,22 +213,36 @@ func (k *lockClaims) all() map[string]claim {
 		swaps   = lock.Acquire{Replace: true}
 	)
 	return map[string]claim{
-		"a lock":                      {lasts: ttl, hold: k.hold(one), obtain: k.obtain(one), keep: k.renew},
-		"a lock with a delay":         {lasts: ttl + delay*time.Second, hold: k.hold(late(one)), obtain: k.obtain(one), keep: k.renew},
-		"a lock delay":                {lasts: delay * time.Second, hold: k.hold(late(one), k.force), obtain: k.obtain(one)},
-		"a lock that is replaced":     {hold: k.hold(late(swaps)), obtain: k.obtain(swaps)},
-		"a lock for a reader":         {lasts: ttl, hold: k.hold(one), obtain: k.obtain(reader), keep: k.renew},
-		"a lock for one in line":      {lasts: ttl, hold: k.hold(one), obtain: k.obtain(lock.Acquire{Fair: true}), keep: k.renew},
-		"a lock for a set":            {lasts: ttl, hold: k.hold(one), obtain: k.obtainSet, keep: k.renew},
-		"a reader":                    {lasts: ttl, hold: k.hold(reader), obtain: k.obtain(one), keep: k.renew},
-		"readers for a set":           {lasts: ttl, hold: k.hold(reader, k.beside(reader)), obtain: k.obtainSet},
-		"permits":                     {lasts: ttl, hold: k.hold(permits, k.beside(permits)), obtain: k.obtain(permits)},
-		"permits with delays":         {lasts: ttl + delay*time.Second, hold: k.hold(late(permits), k.beside(late(permits))), obtain: k.obtain(permits)},
-		"the delays of permits":       {lasts: delay * time.Second, hold: k.hold(late(permits), k.beside(late(permits)), k.force), obtain: k.obtain(permits)},
-		"a rate":                      {lasts: ttl, hold: k.hold(rate, k.beside(rate)), obtain: k.obtain(rate)},
-		"a rate for another mode":     {lasts: ttl, hold: k.hold(rate), obtain: k.obtain(one)},
-		"a place in line":             {lasts: ttl, within: ttl + lock.ClaimTime, hold: k.hold(one, k.beside(fair)), obtain: k.obtain(one)},
-		"a lock that was handed over": {lasts: silentClaim, within: ttl, hold: k.hold(one, k.beside(fair), k.release), obtain: k.obtain(one)},
+		"a lock": {lasts: ttl, hold: k.hold(one), obtain: k.obtain(one), keep: k.renew},
+		"a lock with a delay": {
+			lasts: ttl + delay*time.Second, hold: k.hold(late(one)), obtain: k.obtain(one), keep: k.renew,
+		},
+		"a lock delay":            {lasts: delay * time.Second, hold: k.hold(late(one), k.force), obtain: k.obtain(one)},
+		"a lock that is replaced": {hold: k.hold(late(swaps)), obtain: k.obtain(swaps)},
+		"a lock for a reader":     {lasts: ttl, hold: k.hold(one), obtain: k.obtain(reader), keep: k.renew},
+		"a lock for one in line": {
+			lasts: ttl, hold: k.hold(one), obtain: k.obtain(lock.Acquire{Fair: true}), keep: k.renew,
+		},
+		"a lock for a set":  {lasts: ttl, hold: k.hold(one), obtain: k.obtainSet, keep: k.renew},
+		"a reader":          {lasts: ttl, hold: k.hold(reader), obtain: k.obtain(one), keep: k.renew},
+		"readers for a set": {lasts: ttl, hold: k.hold(reader, k.beside(reader)), obtain: k.obtainSet},
+		"permits":           {lasts: ttl, hold: k.hold(permits, k.beside(permits)), obtain: k.obtain(permits)},
+		"permits with delays": {
+			lasts: ttl + delay*time.Second, hold: k.hold(late(permits), k.beside(late(permits))),
+			obtain: k.obtain(permits),
+		},
+		"the delays of permits": {
+			lasts: delay * time.Second, hold: k.hold(late(permits), k.beside(late(permits)), k.force),
+			obtain: k.obtain(permits),
+		},
+		"a rate":                  {lasts: ttl, hold: k.hold(rate, k.beside(rate)), obtain: k.obtain(rate)},
+		"a rate for another mode": {lasts: ttl, hold: k.hold(rate), obtain: k.obtain(one)},
+		"a place in line": {
+			lasts: ttl, within: ttl + lock.ClaimTime, hold: k.hold(one, k.beside(fair)), obtain: k.obtain(one),
+		},
+		"a lock that was handed over": {
+			lasts: silentClaim, within: ttl, hold: k.hold(one, k.beside(fair), k.release), obtain: k.obtain(one),
+		},
 		"a turn of a set": {within: ttl + lock.ClaimTime + lock.PlaceTime + 2*lock.SetTurn, hold: k.hold(one, k.beside(fair),
 			func(ctx context.Context) error {
 				for try := range 3 {
@@ -289,7 +304,7 @@ func (s *steppedStore) claims(key string) map[string]claim {
 	all["an analysis"] = claim{lasts: ttl, hold: first(work), obtain: obtains(work), keep: refresh}
 	all["an analysis of another writer"] = claim{lasts: time.Minute, within: analysis.MaxTTLSeconds * time.Second,
 		hold: func(ctx context.Context) (int64, error) {
-			_, err := s.Store.Write(ctx, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: key},
+			_, err := s.Write(ctx, docstore.Write{Key: docstore.Key{Kind: analysis.Kind, ID: key},
 				Set: map[string]docstore.Value{"lockOwner": docstore.String("ann"),
 					analysis.ExpiryField: docstore.Now.Add(time.Minute)}})
 			return 0, err
@@ -306,13 +321,14 @@ func (s *steppedStore) claims(key string) map[string]claim {
 		return o.Grant.Token, o.Code == analysis.OK, err
 	}
 	all["a run"] = claim{lasts: ttl, hold: first(begin), obtain: obtains(begin)}
-	all["a run that is over"] = claim{lasts: runs.MinKeepSeconds * time.Second, hold: func(ctx context.Context) (int64, error) {
+	over := func(ctx context.Context) (int64, error) {
 		token, err := first(begin)(ctx)
 		if err == nil {
 			_, err = named.Finish(ctx, runs.Finish{ID: run, Owner: "ann", Token: token, Status: analysis.Ready})
 		}
 		return token, err
-	}, obtain: obtains(begin)}
+	}
+	all["a run that is over"] = claim{lasts: runs.MinKeepSeconds * time.Second, hold: over, obtain: obtains(begin)}
 	maps.Copy(all, s.placementClaims(key))
 
 	take := func(ctx context.Context) (int64, error) {
@@ -376,7 +392,9 @@ func (s *steppedStore) placementClaims(key string) map[string]claim {
 				err = errNotHeld
 			}
 			return n, err
-		}, obtain: func(ctx context.Context, try int) (int64, bool, error) { return join(ctx, fmt.Sprint("j", try)) }, keep: beat},
+		}, obtain: func(ctx context.Context, try int) (int64, bool, error) {
+			return join(ctx, fmt.Sprint("j", try))
+		}, keep: beat},
 		"an activation": {lasts: ttl, hold: func(ctx context.Context) (int64, error) {
 			if _, _, err := join(ctx, "first"); err != nil {
 				return 0, err

@@ -187,8 +187,9 @@ type modesLock struct {
 	past     []modesLease // leases that have ended, oldest first
 	acquires []modesCommand
 	forces   []modesCommand
-	givenUp  []modesCommand            // acquires
-	late     moment                    // the latest end of the acquires that were granted or given up, and are not known any more
+	givenUp  []modesCommand // acquires
+	// the latest end of the acquires that were granted or given up, and are not known any more
+	late     moment
 	releases [knownReleases]modesLease // the last release of each token modulo their number
 }
 
@@ -616,11 +617,11 @@ func (l modesLock) granted(c modesCommand, at moment) []modesResult {
 	return []modesResult{{l, modesAnswer{codes: "OK", lease: &lease}}}
 }
 
-// replaces returns the holder whose place the command takes, or -1: also if the command may be a copy of one that is not
-// known any more.
+// replaces returns the holder whose place the command takes, or -1: also if the command may be a copy of one that is
+// not known any more.
 func (l modesLock) replaces(c modesCommand, at moment) int {
-	if !c.replace || c.until != 0 && c.until <= l.late || len(l.holders) != 1 || l.listening(len(l.waiting), at) > 0 || !l.holders[0].by.replace ||
-		!l.holders[0].lasts(at) {
+	if !c.replace || c.until != 0 && c.until <= l.late || len(l.holders) != 1 || l.listening(len(l.waiting), at) > 0 ||
+		!l.holders[0].by.replace || !l.holders[0].lasts(at) {
 		return -1
 	}
 	return 0

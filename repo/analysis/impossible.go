@@ -8,16 +8,16 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Ends that a wrong clock has written, see [rule.When.Impossible]. An acquire that meets one counts it anew, in a second
-// write that is sent in that case only: the end of a lock, also of one that another writer has made, and until when a
-// record is kept.
+// Ends that a wrong clock has written, see [rule.When.Impossible]. An acquire that meets one counts it anew, in a
+// second write that is sent in that case only: the end of a lock, also of one that another writer has made, and until
+// when a record is kept.
 
 // countedAnew tells who is refused because of such an end.
 const countedAnew = " was further ahead than a lock can last, because a clock was wrong when it was written: it counts " +
 	"from now"
 
-// longest is how long the lock lasts from its last heartbeat on: the gate writes both times in one write. Of the lock of
-// another writer it is the longest that there is.
+// longest is how long the lock lasts from its last heartbeat on: the gate writes both times in one write. Of the lock
+// of another writer it is the longest that there is.
 func (s State) longest() time.Duration {
 	most := MaxTTLSeconds * time.Second
 	if ttl := s.Expiry.Latest.Sub(s.Heartbeat); !s.Heartbeat.IsZero() && ttl >= time.Second && ttl < most {

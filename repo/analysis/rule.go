@@ -38,9 +38,6 @@ var (
 
 // Bounds of the text that a condition can tell apart.
 const (
-	// noTime sorts behind every time that the gate writes. It has no fraction, because "Z" sorts behind the "." of one.
-	noTime = docstore.String("9999-12-31T23:59:59Z")
-
 	// lastText sorts behind every text that begins with an assigned character. Only text compares with text, so "less than
 	// this" is how a condition asks whether a field is text.
 	lastText = docstore.String("\U0010FFFF")

@@ -11,15 +11,15 @@ import (
 // What a lock has forgotten may take what is free, never what is held.
 //
 // A lock remembers four acquires that were granted, and four that were given up. A copy of an earlier one that comes
-// before its end is a new request to it. It may take a free lock; but with Replace it would end the lease of one that was
-// asked for later. So beside each request that may replace others the document has its end, and, when such a request is
-// forgotten, the latest of their ends: [State].Forgotten. Until that has passed, an acquire whose end is not later may be
-// one of them, and replaces no one: it is refused, or waits, as one without Replace. One whose end is later is not, and
-// neither is one without an end, which nothing tells from a copy.
+// before its end is a new request to it. It may take a free lock; but with Replace it would end the lease of one that
+// was asked for later. So beside each request that may replace others the document has its end, and, when such a
+// request is forgotten, the latest of their ends: [State].Forgotten. Until that has passed, an acquire whose end is not
+// later may be one of them, and replaces no one: it is refused, or waits, as one without Replace. One whose end is
+// later is not, and neither is one without an end, which nothing tells from a copy.
 //
 // The end that is forgotten is the oldest one of a shift register, so that a grant does not read first. What one write
-// cannot say is which of two times is the later one. So first writes ask that Forgotten has passed, and put the oldest end
-// in its place; while it has not, there is a second write, which knows both.
+// cannot say is which of two times is the later one. So first writes ask that Forgotten has passed, and put the oldest
+// end in its place; while it has not, there is a second write, which knows both.
 
 // ends are those of the requests of a register, the newest first; zero for a request that replaces no one.
 type ends [rule.Remembered]time.Time
@@ -73,7 +73,8 @@ func endText(end time.Time) string {
 	return string(docstore.FormatTime(end))
 }
 
-// replacesUntil is the end until which a copy of the request may replace others; zero if none does, or if there is none.
+// replacesUntil is the end until which a copy of the request may replace others; zero if none does, or if there is
+// none.
 func (c Acquire) replacesUntil() time.Time {
 	if !c.Replace {
 		return time.Time{}
@@ -106,8 +107,8 @@ func (s State) forgets(w rule.When, more ...time.Time) docstore.String {
 	return docstore.String(endText(latest))
 }
 
-// mayReplace reports whether the request replaces the latest lease, if that lasts: not if the request may be one that is
-// forgotten.
+// mayReplace reports whether the request replaces the latest lease, if that lasts: not if the request may be one that
+// is forgotten.
 func (c Acquire) mayReplace(s State, w rule.When) bool {
 	return c.Replace && s.Replaceable && !c.mayBeForgotten(s, w)
 }
@@ -152,15 +153,15 @@ func (s State) rememberedAsFound() docstore.All {
 
 // rememberGranted adds the requests of new grants to a write, the oldest first, with their ends.
 func (s State) rememberGranted(wr *docstore.Write, w rule.When, granted []string, until []time.Time) {
-	entries, granting := slices.Clone(granted), slices.Clone(until)
+	entries, all := slices.Clone(granted), slices.Clone(until)
 	slices.Reverse(entries)
-	slices.Reverse(granting)
+	slices.Reverse(all)
 	for i, e := range append(entries, s.Acquires[:]...)[:len(acquires)] {
 		if e != "" {
 			wr.Set[acquires[i]] = docstore.String(e)
 		}
 	}
-	all := append(granting, s.AcquireEnds[:]...)
+	all = append(all, s.AcquireEnds[:]...)
 	for i, end := range all[:len(acquireEnds)] {
 		if end != s.AcquireEnds[i] {
 			wr.Set[acquireEnds[i]] = docstore.String(endText(end))

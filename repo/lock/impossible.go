@@ -8,8 +8,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Ends that a wrong clock has written, see [rule.When.Impossible]: whoever is refused because of one counts it anew, in a
-// second write that is sent in that case only. In shared form every command does, with what it writes.
+// Ends that a wrong clock has written, see [rule.When.Impossible]: whoever is refused because of one counts it anew, in
+// a second write that is sent in that case only. In shared form every command does, with what it writes.
 
 // countedAnew tells who is refused so.
 const countedAnew = "an end lay further ahead than it can, because the store's clock was wrong when it was written: " +
@@ -65,8 +65,8 @@ func (id ID) countAnew(s State, w rule.When, retention time.Duration) (wr docsto
 	}, true
 }
 
-// countAnew counts every impossible end from now: of leases, lock delays, places in line, turns, and of the windows of a
-// rate, whose grants count as made now.
+// countAnew counts every impossible end from now: of leases, lock delays, places in line, turns, and of the windows of
+// a rate, whose grants count as made now.
 func (v *sharedForm) countAnew(w rule.When) {
 	found := func(at *time.Time, most time.Duration) bool {
 		counts, is := w.Impossible(*at, most)
@@ -108,8 +108,9 @@ func (v *sharedForm) countAnew(w rule.When) {
 	v.cleared = v.cleared || v.anew
 }
 
-// possible is a grant of whose lease no more is left than it lasts, whatever its end says: what a wrong clock has written
-// must not keep its holder at work for longer than the lock is closed to others. What is left counts from Outcome.At.
+// possible is a grant of whose lease no more is left than it lasts, whatever its end says: what a wrong clock has
+// written must not keep its holder at work for longer than the lock is closed to others. What is left counts from
+// Outcome.At.
 func (o Outcome) possible() Outcome {
 	if o.Lease.TTLSeconds > 0 {
 		o.At = later(o.At, o.Lease.ExpiresAt.Add(-longest(o.Lease.TTLSeconds)))

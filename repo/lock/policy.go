@@ -76,9 +76,9 @@ func (s State) closedUntil(now time.Time) time.Time {
 
 // afterDelay is [Acquire.Fallback] in plain form: it takes what Write does not know how to take. That is a lock whose
 // latest lease has a lock delay, once that has passed since the lease expired or was ended by force; and one that has
-// forgotten requests whose end is still ahead, see [State].Forgotten. With Replace it also takes one whose lease is held,
-// unless the request may be one of those. The condition asks the store whether it is so, about a document with that delay
-// and those requests.
+// forgotten requests whose end is still ahead, see [State].Forgotten. With Replace it also takes one whose lease is
+// held, unless the request may be one of those. The condition asks the store whether it is so, about a document with
+// that delay and those requests.
 func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	remembered, _ := s.Acquires.Find(c.request())
 	replaces := c.mayReplace(s, w) && s.Phase == Active

@@ -142,8 +142,8 @@ func (c Acquire) request() rule.Request {
 // Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other.
 // The new lease gets the next token and inherits nothing from the one before it. A missing document has no state, so
 // the first acquire needs no case of its own; an unknown state is not free. With Replace it also applies while a lease
-// is held that was acquired with Replace. Where a lock delay may last, and where requests are forgotten whose end is still
-// ahead, [Acquire.Fallback] decides.
+// is held that was acquired with Replace. Where a lock delay may last, and where requests are forgotten whose end is
+// still ahead, [Acquire.Fallback] decides.
 //
 // Where there is no token it starts at the store's time, so that a lock whose document was removed gives no token
 // twice.

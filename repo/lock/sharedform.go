@@ -652,7 +652,7 @@ func (v *sharedForm) write(id ID, s State, w rule.When, retention time.Duration)
 		wr.Add, wr.StartAtNow = map[string]int64{fToken: int64(n)}, []string{fToken}
 		s.rememberGranted(&wr, w, v.granted, v.until)
 		if s.shared == nil { // otherwise the revision says it
-			wr.If = append(cond, same(fForgotten, endText(s.Forgotten)))
+			wr.If = docstore.All{wr.If, same(fForgotten, endText(s.Forgotten))}
 		}
 	}
 	return wr

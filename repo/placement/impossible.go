@@ -9,8 +9,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
-// Ends that a wrong clock has written, see [rule.When.Impossible]: who reads one counts it anew, by a write that is sent
-// in that case only.
+// Ends that a wrong clock has written, see [rule.When.Impossible]: who reads one counts it anew, by a write that is
+// sent in that case only.
 
 // longest is how long what was given for a time lasts: of what another program has written, the longest that there is.
 func longest(given time.Duration) time.Duration {
@@ -21,7 +21,8 @@ func longest(given time.Duration) time.Duration {
 }
 
 // lasting is a member's lease that was read at a time, with the end that counts.
-func (s *Service) lasting(ctx context.Context, c Cluster, member string, l LeaseState, at rule.When) (LeaseState, error) {
+func (s *Service) lasting(ctx context.Context, c Cluster, member string, l LeaseState, at rule.When) (LeaseState,
+	error) {
 	ttl := longest(l.ttl)
 	counts, is := at.Impossible(l.ExpiresAt, ttl)
 	if !is {

@@ -83,8 +83,8 @@ func (c Take) cost(n int64) time.Duration {
 // depth is the time of a full burst.
 func (c Take) depth() time.Duration { return c.cost(Burst(c.Rate)) }
 
-// impossible reports whether an arrival time lies further ahead than a take can have brought it: a clock was wrong. Then a
-// whole burst counts as taken now, see [rule.When.Impossible], and n requests are none.
+// impossible reports whether an arrival time lies further ahead than a take can have brought it: a clock was wrong.
+// Then a whole burst counts as taken now, see [rule.When.Impossible], and n requests are none.
 func (c Take) impossible(tat time.Time, at rule.When) (counts time.Time, is bool) {
 	return at.Impossible(tat, c.depth())
 }
@@ -129,9 +129,11 @@ func (c Take) write(n int64, anew bool, at time.Time) docstore.Write {
 // countAnew takes nothing: it writes the arrival time that counts for one that is impossible.
 func (c Take) countAnew(counts, at time.Time) docstore.Write {
 	const tolerance = rule.EndTolerance - time.Millisecond // a time that is cut to milliseconds has decided
-	return docstore.Write{Key: c.Key, Keep: keep, Return: []string{fTAT}, Set: map[string]docstore.Value{fTAT: micros(counts)},
+	return docstore.Write{
+		Key: c.Key, Keep: keep, Return: []string{fTAT}, Set: map[string]docstore.Value{fTAT: micros(counts)},
 		If: docstore.All{docstore.LE{Field: fTAT, Value: docstore.Int(docstore.MaxInt)},
-			docstore.Not{Cond: docstore.LE{Field: fTAT, Value: micros(at.Add(c.depth() + tolerance))}}}}
+			docstore.Not{Cond: docstore.LE{Field: fTAT, Value: micros(at.Add(c.depth() + tolerance))}}},
+	}
 }
 
 func micros(t time.Time) docstore.Int { return docstore.Int(t.UnixMicro()) }

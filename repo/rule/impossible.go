@@ -14,8 +14,8 @@ import (
 // there and the end does not move with each look. That is safe, because a holder counts its term by its own clocks from
 // before the request that was granted, and that was before the look.
 //
-// [When.Impossible] is the rule, wherever something ends; [ImpossibleEnd] is the same for a store, as a condition of the
-// write that counts an end anew.
+// [When.Impossible] is the rule, wherever something ends; [ImpossibleEnd] is the same for a store, as a condition of
+// the write that counts an end anew.
 
 // EndTolerance is by how much more than it can an end may lie ahead and still count as it stands. Callers of a store
 // without a clock of its own know its time about a second apart, and what is closed for a second longer needs no write.
