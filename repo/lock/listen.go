@@ -118,7 +118,7 @@ func (c Acquire) listensFor(position int64) time.Duration {
 	case heldEnough(most, asked):
 		return c.held.left
 	default:
-		return c.held.left + max(c.comesWithin(position)-most, pollLeast)
+		return c.held.left + max(c.comesWithin(position)-most, pollLeast) + pollMargin
 	}
 }
 

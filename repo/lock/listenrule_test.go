@@ -170,6 +170,7 @@ func TestWhatASilentServerSaysIsHeard(t *testing.T) {
 			}
 			switch line := s.waiting(); name {
 			case "renewed":
+				s.pass(5 * time.Second) // what it said before is over
 				if st := s.status(); len(st.Waiting) != 1 {
 					t.Errorf("it is not heard: %+v", st)
 				}
@@ -223,6 +224,22 @@ func TestNothingIsSpentForTheSilent(t *testing.T) {
 	s.pass(3*time.Second + 4*claimLeast)
 	s.granted(rated(try("lee", Rate)), 5, 2) // it need not be in line itself
 	s.inLine("eve")
+}
+
+// TestWhoIsToldToComeAgainHasTime: a response that is held for less than its request asked for says when to come again.
+// Its place counts until a second after that, also if that is at once.
+func TestWhoIsToldToComeAgainHasTime(t *testing.T) {
+	for _, most := range []time.Duration{500 * time.Millisecond, 5 * time.Second, 12 * time.Second, 17 * time.Second} {
+		for position := int64(1); position < 5; position++ {
+			c := wait("bob", Exclusive)
+			c.WaitSeconds = 20
+			c.held = hold{listener: listener{process: 7}, most: most, left: most}
+			after := c.PollAfter(Outcome{Code: Held, Position: position, RetryAfter: time.Hour}, most)
+			if got := c.listensFor(position); after < pollLeast || got < most+after+pollMargin {
+				t.Errorf("held for %v, told to come again after %v, place %d counts for %v", most, after, position, got)
+			}
+		}
+	}
 }
 
 // TestTheSizeOfAPlace: a place takes as much of the document however long the requests of its process take.
