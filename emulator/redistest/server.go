@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,7 +39,8 @@ type Server struct {
 	instance atomic.Pointer[standIn] // of a stand-in: as which server it runs
 
 	args  []string
-	dir   string // of its files, and of its socket
+	ahead time.Duration // of its clock
+	dir   string        // of its files, and of its socket
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -61,6 +63,44 @@ func Start(t testing.TB, args ...string) *Server {
 	s.args = append(s.args, args...)
 	s.launch(t)
 	return s
+}
+
+// aheadText is a library that shows a process another time.
+//
+//go:embed preload/ahead.c
+var aheadText []byte
+
+// StartAhead is Start of a server whose clock is ahead, or behind, until SetRight. It skips the test where gcc is not
+// installed, or another system than Linux runs.
+func StartAhead(t testing.TB, by time.Duration, args ...string) *Server {
+	t.Helper()
+	s := prepare(t)
+	if _, err := exec.LookPath("gcc"); err != nil || runtime.GOOS != "linux" {
+		t.Skip("gcc is not installed: apt-get install gcc")
+	}
+	source := filepath.Join(s.dir, "ahead.c")
+	if err := os.WriteFile(source, aheadText, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "gcc", "-shared", "-fPIC", "-O1", "-o", s.preload(), source) //nolint:gosec // ours
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	s.ahead = by
+	s.args = append(s.args, "--port", "0")
+	s.args = append(s.args, args...)
+	s.launch(t)
+	return s
+}
+
+// preload is the library of StartAhead.
+func (s *Server) preload() string { return filepath.Join(s.dir, "ahead.so") }
+
+// SetRight starts the server again with its files, and with a clock that is right.
+func (s *Server) SetRight(t testing.TB) {
+	t.Helper()
+	s.ahead = 0
+	s.Another(t)
 }
 
 // StartCluster starts a cluster of one member, which serves all slots. Clients are told to find it behind the proxy.
@@ -146,6 +186,9 @@ func (s *Server) launch(t testing.TB) {
 	var output bytes.Buffer
 	//nolint:gosec // a test's own choice
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server", s.args...)
+	if s.ahead != 0 {
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+s.preload(), fmt.Sprintf("CLOCK_AHEAD_SECONDS=%d", s.ahead/time.Second))
+	}
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

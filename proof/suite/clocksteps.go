@@ -471,6 +471,50 @@ func ClockSteps(t *testing.T, newStore func(t *testing.T, now func() time.Time) 
 	}
 }
 
+// ClockThatWasAhead proves it with a server of its own: callers who die take everything, each in its own way, while the
+// store's clock is ahead; setRight lets the server go on with a clock that is right, and others who ask each second
+// obtain everything, with larger tokens. How long that takes is not asked of a machine that others use: as long as a
+// clock was ahead it would have been.
+func ClockThatWasAhead(t *testing.T, store docstore.Store, setRight func()) {
+	t.Helper()
+	const most = time.Minute // what lasts longer is for ClockSteps
+	clock := NewClockAt(time.Now())
+	left, held := map[string]claim{}, map[string]int64{}
+	for i, name := range slices.Sorted(maps.Keys(newSteppedStore(store, clock).claims(""))) {
+		s := newSteppedStore(store, clock)
+		s.caller.Now = time.Now
+		c := s.claims(fmt.Sprint("k", i))[name]
+		if max(c.lasts, c.within) > most {
+			continue
+		}
+		token, err := c.hold(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		left[name], held[name] = c, token
+	}
+	setRight()
+	for try := 0; len(left) > 0 && try < 300; try++ {
+		time.Sleep(time.Second)
+		for name, c := range left {
+			token, ok, err := c.obtain(t.Context(), try)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if ok && token <= held[name] {
+				t.Errorf("%s: the token %d comes after %d", name, token, held[name])
+			}
+			if ok || err != nil {
+				delete(left, name)
+			}
+		}
+	}
+	for name := range left {
+		t.Errorf("%s is closed still", name)
+	}
+}
+
 // steps carries out a course. Who looks does so each second, also between the steps.
 func (s *steppedStore) steps(ctx context.Context, c claim, how course) error {
 	s.clock.Advance(how.before)
