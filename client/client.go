@@ -26,6 +26,8 @@
 // A request whose response was lost, or that the server could not complete (UNAVAILABLE, DEADLINE_EXCEEDED), is sent
 // again with the same request_id until the context ends or the tries are used up, and not before the time that the
 // server asks for, or a proxy before it; if that is longer than 10 s, it is not sent again ([contracts.RetryAfter]).
+// A try waits 2 s for its response, those that follow it 4 s, 8 s and 15 s, beside what the server is asked to wait.
+// A call whose context has no deadline ends after 5 s, and what the server is asked to wait.
 // While the server has never answered, a connection that cannot be made, and what another server answers, are an error
 // after three tries of a request, within a second: its address may be wrong.
 // Retries are idempotent: a command takes effect once. [MachineIDs] sends each request once, because the generator of
@@ -66,14 +68,17 @@ type Client struct {
 	http  *http.Client
 	token func(context.Context) (string, error)
 	tries int
-	ends  *ends.Clock  // of the server
-	met   *atomic.Bool // the server has answered
+	wait  time.Duration // that the server is asked for
+	ends  *ends.Clock   // of the server
+	met   *atomic.Bool  // the server has answered
 }
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	// HTTP sends the requests; nil means a client that ends a try after 15 s and keeps up to 256 connections to a server
-	// open for the next requests; that of net/http keeps two. Redirects are not followed, whatever it says.
+	// HTTP sends the requests; nil means a client that keeps up to 256 connections to a server open for the next requests;
+	// that of net/http keeps two. Its Timeout bounds tries beside the times that are said above. Redirects are not
+	// followed, whatever it says. After a try without a response its idle connections are closed, so that the next one
+	// makes a new connection.
 	HTTP *http.Client
 
 	// Token returns the bearer token of a request; nil sends none, which a server in development mode accepts. With a
@@ -113,6 +118,10 @@ func New(baseURL string, o *Options) (*Client, error) {
 	return c, nil
 }
 
+// deadTime is how long nothing came on a connection of HTTP/2 before it is asked whether it lives, and how long it has
+// for the answer.
+const deadTime = 3 * time.Second
+
 // maxIdle is how many connections to a server stay open while no request needs them, for a minute and a half.
 const maxIdle = 256
 
@@ -132,6 +141,9 @@ func transport() http.RoundTripper {
 		return pool.(*http.Transport) //nolint:forcetypeassert // nothing else is stored
 	}
 	own := common.Clone()
+	if own.HTTP2 == nil { // one connection is that of all requests: when it is dead, none must wait for it for long
+		own.HTTP2 = &http.HTTP2Config{SendPingTimeout: deadTime, PingTimeout: deadTime}
+	}
 	own.MaxIdleConnsPerHost = max(own.MaxIdleConnsPerHost, maxIdle)
 	own.MaxIdleConns = max(own.MaxIdleConns, maxIdle)
 	pool, _ := pools.LoadOrStore(common, own)
@@ -140,12 +152,16 @@ func transport() http.RoundTripper {
 
 // waiting is the client, which waits so much longer for a response.
 func (c *Client) waiting(d time.Duration) *Client {
-	if d = min(d, time.Minute); d <= 0 || c.http.Timeout == 0 {
+	if d = min(d, time.Minute); d <= 0 {
 		return c
 	}
-	slow, own := *c, *c.http
-	own.Timeout += d
-	slow.http = &own
+	slow := *c
+	slow.wait = d
+	if c.http.Timeout > 0 {
+		own := *c.http
+		own.Timeout += d
+		slow.http = &own
+	}
 	return &slow
 }
 

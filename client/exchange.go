@@ -10,12 +10,14 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -61,20 +63,28 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 
 		first lease.Meeting
 	)
+	end := c.callEnd(ctx)
 	l, granting := body.(limited)
 	var payload []byte
 	for retry, corrected := 0, false; ; retry++ {
+		trying, cancel := c.try(ctx, retry, end)
 		if payload == nil || granting {
 			var err error
 			if granting {
-				body = l.body(ctx, c)
+				body = l.body(trying, c)
 			}
 			if payload, err = encode(body); err != nil {
+				cancel()
 				return none, e, err
 			}
 		}
 		e.begin = time.Now()
-		content, unknown, err := c.exchange(ctx, method, path, payload, maxResponse, l.givesUp || method == http.MethodDelete)
+		content, unknown, err := c.exchange(trying, method, path, payload, maxResponse,
+			l.givesUp || method == http.MethodDelete)
+		if err != nil && trying.Err() != nil && ctx.Err() == nil {
+			err = silentError{err, time.Since(e.begin)}
+		}
+		cancel()
 		if err == nil && l.givesUp && content == nil {
 			return none, ended{}, nil
 		}
@@ -100,12 +110,52 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			u.tries = int(first) // for those who call it again
 		}
 		after := contracts.RetryAfter(err)
+		pause := max(waits.Delay(retry), after)
 		if !unknown || ctx.Err() != nil || retry == c.tries-1 || wrong || after > waits.Max ||
-			backoff.Sleep(ctx, max(waits.Delay(retry), after)) != nil {
+			comesTooLate(ctx, end, pause) || backoff.Sleep(ctx, pause) != nil {
 			return none, e, err
 		}
 	}
 }
+
+// callEnd is when a call ends: at its caller's deadline, or after what the server is asked to wait and 5 s more. The
+// zero time of one whose caller tries again by itself, and bounds it.
+func (c *Client) callEnd(ctx context.Context) time.Time {
+	if c.tries == 1 {
+		return time.Time{}
+	}
+	if end, bounded := ctx.Deadline(); bounded {
+		return end
+	}
+	return time.Now().Add(c.wait + hold.CallTime)
+}
+
+// try is the time of a try within a call that ends at end.
+func (c *Client) try(ctx context.Context, retry int, end time.Time) (context.Context, context.CancelFunc) {
+	if end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, min(c.wait+hold.TryTime(retry), time.Until(end)))
+}
+
+// comesTooLate reports whether the call has ended after a pause of so long. That of a context ends with it.
+func comesTooLate(ctx context.Context, end time.Time, pause time.Duration) bool {
+	_, bounded := ctx.Deadline()
+	return !bounded && !end.IsZero() && time.Until(end) <= pause
+}
+
+// silentError is the error of a try that had no response in its time. It is no end of the caller's context.
+type silentError struct {
+	err  error
+	took time.Duration
+}
+
+func (e silentError) Error() string {
+	return fmt.Sprintf("no response within %v: %v", e.took.Round(time.Millisecond), e.err)
+}
+
+// Unwrap is that of net/http.
+func (e silentError) Unwrap() error { return e.err }
 
 // neverDone reports whether the request cannot have been carried out: there was no connection for it, or no room.
 func neverDone(err error) bool {
@@ -257,6 +307,7 @@ func (c *Client) send(
 		if errors.Is(err, http.ErrSchemeMismatch) {
 			err = schemeError{c.name + " is a server without TLS: its address begins with http://"}
 		}
+		c.renewConnections(err, time.Since(begin))
 		_, distrusted := errors.AsType[*tls.CertificateVerificationError](err)
 		return nil, nil, !distrusted && !contracts.Final(err), err
 	}
@@ -264,10 +315,22 @@ func (c *Client) send(
 	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
 	content, err = io.ReadAll(io.LimitReader(w.Body, most))
 	if err != nil {
+		c.renewConnections(err, time.Since(begin))
 		return nil, nil, true, fmt.Errorf("read the response: %w", err)
 	}
 	return w, content, false, nil
 }
+
+// renewConnections closes the connections that no request uses, if one had no response for so long that its connection
+// may be dead: then those that were idle meanwhile are so as well, and the next try makes a new one.
+func (c *Client) renewConnections(err error, took time.Duration) {
+	if took >= silentTime && (errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err)) {
+		c.http.CloseIdleConnections()
+	}
+}
+
+// silentTime is how long a request had no response when its connection may be dead. The last try of a lease is shorter.
+const silentTime = time.Second
 
 // schemeError is the error of an address that has https:// for a server without TLS, or http:// for one with it.
 type schemeError struct{ text string }

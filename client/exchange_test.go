@@ -530,7 +530,9 @@ func TestTries(t *testing.T) {
 				w := &wire{answer: func(try int, _ *http.Request) answer {
 					return refusal(contracts.CodeUnavailable, fmt.Sprint("try ", try))
 				}}
-				_, err := over(t, w, client.Options{Tries: tries}).Get(t.Context(), "acme", "deploy")
+				long, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				_, err := over(t, w, client.Options{Tries: tries}).Get(long, "acme", "deploy")
 				if wantErr := fmt.Sprint("UNAVAILABLE: try ", want); len(w.sent) != want || err == nil || err.Error() != wantErr {
 					t.Errorf("%d tries, %v; want %d and %s", len(w.sent), err, want, wantErr)
 				}
@@ -545,9 +547,11 @@ func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tries = 6
 		var longest [tries - 1]time.Duration
+		long, cancel := context.WithTimeout(t.Context(), time.Hour*24)
+		defer cancel()
 		for range 200 {
 			w := &wire{answer: always(reply(503, "text/plain", ""))}
-			if _, err := over(t, w, client.Options{Tries: tries}).Get(t.Context(), "acme", "deploy"); err == nil {
+			if _, err := over(t, w, client.Options{Tries: tries}).Get(long, "acme", "deploy"); err == nil {
 				t.Fatal("no error without an answer")
 			}
 			for i := range longest {
@@ -595,7 +599,9 @@ func TestRetryAfter(t *testing.T) {
 				}
 				a.header = http.Header{"Retry-After": {c.header}, "Date": {"Tue, 01 Jan 2030 00:00:00 GMT"}}
 				w := &wire{answer: always(a)}
-				_, err := over(t, w, client.Options{}).Get(t.Context(), "acme", "deploy")
+				long, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				_, err := over(t, w, client.Options{}).Get(long, "acme", "deploy")
 				if got := contracts.RetryAfter(err); err == nil || got != c.want {
 					t.Errorf("%v, which asks for %v, want %v", err, got, c.want)
 				}

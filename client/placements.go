@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -185,9 +186,14 @@ func (p *Placements) Epoch(ctx context.Context, number int64) (contracts.Topolog
 // path asks, and of a response that is valid.
 func current[T any](ctx context.Context, c *Client, at *atomic.Pointer[known[T]], path func(*known[T]) string,
 	check func(T) error, whole func(*known[T], T) (T, error)) (T, error) {
+	end := c.callEnd(ctx)
 	for retry := 0; ; retry++ {
-		t, unknown, err := currentOnce(ctx, c, at, path, check, whole)
-		if !unknown || ctx.Err() != nil || retry == c.tries-1 || waits.Sleep(ctx, retry) != nil {
+		trying, cancel := c.try(ctx, retry, end)
+		t, unknown, err := currentOnce(trying, c, at, path, check, whole)
+		cancel()
+		pause := waits.Delay(retry)
+		if !unknown || ctx.Err() != nil || retry == c.tries-1 || comesTooLate(ctx, end, pause) ||
+			backoff.Sleep(ctx, pause) != nil {
 			return t, err
 		}
 	}
@@ -376,7 +382,7 @@ func (p *Placements) Events(ctx context.Context, q cluster.EventQuery) (contract
 	}
 	path := p.base + "/events" + listQuery(q.PageSize, map[string]string{"after": q.After, "member": q.Member,
 		"wait_seconds": wait})
-	return call(ctx, p.client, http.MethodGet, path, nil, func(page contracts.EventPage) error {
+	return call(ctx, p.client.waiting(q.Wait), http.MethodGet, path, nil, func(page contracts.EventPage) error {
 		if page.Events == nil || page.Next == "" {
 			return lease.ErrMissing
 		}

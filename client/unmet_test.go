@@ -130,7 +130,7 @@ func TestAnotherServerIsNamedAtOnce(t *testing.T) {
 func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) {
 	missing := page(http.StatusNotFound, "application/problem+json", //nolint:bodyclose // the client does
 		`{"code": "LOCK_NOT_FOUND", "status": 404}`)
-	for name, least := range map[string]time.Duration{"request": 0, "lock": 9 * time.Second, "run": 20 * time.Second} {
+	for name, least := range map[string]time.Duration{"request": 0, "lock": 9 * time.Second, "run": 4 * time.Second} {
 		sent, took, err := unmet(t, refusedPort, nil, calls[name], missing)
 		if sent <= 3 || took < least || err == nil {
 			t.Errorf("%s: after %d requests and %v: %v", name, sent, took, err)

@@ -189,7 +189,7 @@ func TestHeartbeatsCountFromTheRequest(t *testing.T) {
 			if n++; n > 1 {
 				return errNetwork, false
 			}
-			time.Sleep(3 * time.Second) // the response to a heartbeat is late
+			time.Sleep(1500 * time.Millisecond) // the response to a heartbeat is late
 			return nil, false
 		})
 		<-m.context(room("a")).Done()

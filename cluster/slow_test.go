@@ -45,7 +45,7 @@ func TestSlowActivation(t *testing.T) {
 		l, _ = w.locator(nil)
 		begin := time.Now()
 		after, err := l.Activate(t.Context(), room("a"), nil)
-		if err != nil || after.Token != where.Token+1 || after.Member != "bob" || len(next.given) != 1 {
+		if err != nil || after.Token <= where.Token || after.Member != "bob" || len(next.given) != 1 {
 			t.Errorf("handed over to %+v after %v, given %+v: %v", after, where, next.given, err)
 		}
 		if took := time.Since(begin); took < 58*time.Second || took > 75*time.Second {

@@ -50,6 +50,7 @@ func (e AuditEvent) LogValue() slog.Value {
 	g.text("message_id", e.MessageID)
 	g.text("result", e.Result)
 	g.text("rejected", e.Rejected)
+	g.number("count", e.Count)
 	if c := e.Chosen; c != nil {
 		by := make(group, 0, 5)
 		by.text("owner_id", c.OwnerID)

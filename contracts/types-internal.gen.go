@@ -61,7 +61,7 @@ type AuditChosen struct {
 // log has it in the member `audit`. Members that do not apply are left out. Later versions of a schema add members; one in which a
 // member means something else has another number.
 type AuditEvent struct {
-	// Action What was asked for, such as `lock.acquire`; `lock.hand_over` is the grant to the next in line, which no request of its own asks for. Method and path of requests that were rejected before that was known.
+	// Action What was asked for, such as `lock.acquire`; `lock.hand_over` is the grant to the next in line, which no request of its own asks for. Method and path of requests that were rejected before that was known; `rejected` of an event with a `count`.
 	Action string `json:"action"`
 
 	// AllLeases Of a force-release that named no lease: all leases of the lock were ended, up to that of `fencing_token`.
@@ -82,6 +82,9 @@ type AuditEvent struct {
 
 	// Cluster Of members and activations: their cluster.
 	Cluster string `json:"cluster,omitempty"`
+
+	// Count Of the action `rejected`: how many requests the event is about. Their senders were not identified; they came within a second, beyond a first one that has an event of its own, and have `rejected` and `remote`, which is a network, in common.
+	Count int64 `json:"count,omitempty"`
 
 	// EndedAt When the lease was ended, by the store's time; missing if that is not remembered. One whose `expires_at` is earlier had expired by then. Of machine IDs that their holder released, the first timestamp that may be another lease's; they have no fencing token, their times tell leases apart.
 	EndedAt Time `json:"ended_at,omitempty"`
@@ -146,7 +149,7 @@ type AuditEvent struct {
 	// Rejected Why the caller was rejected, in the server's words.
 	Rejected string `json:"rejected,omitempty"`
 
-	// Remote The address that the request came from: that of a proxy if there is one.
+	// Remote The address that the request came from: that of a proxy if there is one. With `count` the network of such addresses, such as 192.0.2.0/24.
 	Remote string `json:"remote,omitempty"`
 
 	// Replaces Of a join: the member that it replaces.

@@ -104,6 +104,7 @@ const (
 	CodePlacementLimit       Code = "PLACEMENT_LIMIT"
 	CodeRateLimited          Code = "RATE_LIMITED"
 	CodeRequestIDReused      Code = "REQUEST_ID_REUSED"
+	CodeRequestTimeout       Code = "REQUEST_TIMEOUT"
 	CodeRunDiffers           Code = "RUN_DIFFERS"
 	CodeRunInterrupted       Code = "RUN_INTERRUPTED"
 	CodeRunLimit             Code = "RUN_LIMIT"
@@ -211,6 +212,8 @@ func (e Code) Valid() bool {
 	case CodeRateLimited:
 		return true
 	case CodeRequestIDReused:
+		return true
+	case CodeRequestTimeout:
 		return true
 	case CodeRunDiffers:
 		return true
@@ -422,7 +425,8 @@ type AcquireRequest struct {
 
 	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-	// The response is 204. Left out, false.
+	// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+	// that is 40 seconds. The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
 	// Limit Required with `permits`: how many may hold the lock at a time, 1 to 100. Required with `rate`: how many grants a window may have, 1 to 1000. Not with other modes.
@@ -454,8 +458,9 @@ type AcquireRequest struct {
 	// "subject#suffix".
 	OwnerID OwnerID `json:"owner_id,omitempty"`
 
-	// Replace Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
-	// mode `exclusive` only.
+	// Replace Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. A request that may be a late
+	// copy takes the lock from no one, and is told so in `detail`: one whose `not_after` is not later than that of a request with `replace` which the lock
+	// does not remember any more, as four others came after it. Left out, false. With the mode `exclusive` only.
 	Replace bool `json:"replace,omitempty"`
 
 	// RequestID The caller's name for this command, the same for every retry.
@@ -796,7 +801,8 @@ type AnalysisLockRequest struct {
 
 	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-	// The response is 204. Left out, false.
+	// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+	// that is 40 seconds. The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
 	// MaxFailures An analysis of which so many runs have failed becomes FAILED instead of running again. 0, or left out, is no bound.
@@ -1218,7 +1224,8 @@ type ForcedRelease struct {
 
 // GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 // obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-// The response is 204. Left out, false.
+// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+// that is 40 seconds. The response is 204. Left out, false.
 type GiveUp = bool
 
 // Health defines model for Health.
@@ -1229,6 +1236,9 @@ type Health struct {
 
 	// Version Of `/healthz`: the release that runs, or what Go made up for a build of a clone.
 	Version string `json:"version,omitempty"`
+
+	// Warning Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Incarnation defines model for Incarnation.
@@ -1498,7 +1508,8 @@ type LockSet struct {
 type LockSetAcquireRequest struct {
 	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-	// The response is 204. Left out, false.
+	// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+	// that is 40 seconds. The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
 	// LockKeys Which locks, each once. Their order has no meaning.
@@ -1594,7 +1605,7 @@ type LockSetTokens = []LockSetToken
 // LockTTLSeconds How long the owner has to activate the identity while it lives, in whole seconds: a bound for owners that hang.
 type LockTTLSeconds = int64
 
-// LockWaiter A request that waits in line.
+// LockWaiter A request that waits in line, and whose place counts.
 type LockWaiter struct {
 	// Mode In which mode it is to hold the lock.
 	Mode LockMode `json:"mode"`
@@ -2118,7 +2129,7 @@ type Problem struct {
 	// OwnerID For LOCK_HELD: the holder; with several, the one whose lease ends first; with the mode `rate`, who had the latest grant.
 	OwnerID string `json:"owner_id,omitempty"`
 
-	// PollAfterMs For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line is kept until then, and what was granted to it.
+	// PollAfterMs For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line counts until then and a second longer, and what was granted to it is kept.
 	PollAfterMs int64 `json:"poll_after_ms,omitempty"`
 
 	// Position For LOCK_HELD: the caller's place in line, 1 being the next; left out if it has none.
@@ -2291,7 +2302,8 @@ type RunBeginRequest struct {
 
 	// GiveUp Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
 	// obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-	// The response is 204. Left out, false.
+	// With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+	// that is 40 seconds. The response is 204. Left out, false.
 	GiveUp GiveUp `json:"give_up,omitempty"`
 
 	// KeepSeconds How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end
@@ -2660,6 +2672,9 @@ type TooManyPlaced = Problem
 
 // TooManyRuns A request that was rejected or failed (RFC 9457).
 type TooManyRuns = Problem
+
+// TooSlow A request that was rejected or failed (RFC 9457).
+type TooSlow = Problem
 
 // Unauthenticated A request that was rejected or failed (RFC 9457).
 type Unauthenticated = Problem

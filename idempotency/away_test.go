@@ -215,7 +215,7 @@ func TestLockedAndThenAway(t *testing.T) {
 func TestTwinOfOneThatAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		slow := &slowly{Gate: gate(docstore.NewMemory(nil)), takes: 3 * time.Second}
+		slow := &slowly{Gate: gate(docstore.NewMemory(nil)), takes: 1900 * time.Millisecond}
 		h := middleware(t, slow, &idempotency.Options{Wait: -1}).Wrap(payments(&runs, time.Second))
 		began := time.Now()
 		go post(h, "k1", "")
@@ -263,12 +263,12 @@ func TestGrantThatComesLate(t *testing.T) {
 func TestCallerThatAsksHangsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		slow := &slowly{Gate: gate(docstore.NewMemory(nil)), takes: 3 * time.Second}
+		slow := &slowly{Gate: gate(docstore.NewMemory(nil)), takes: 1900 * time.Millisecond}
 		h := middleware(t, slow, nil).Wrap(payments(&runs, time.Second))
 		ctx, hangUp := context.WithCancel(t.Context())
 		go post(h, "k1", "ten", func(r *http.Request) { *r = *r.WithContext(ctx) })
 		time.Sleep(time.Second)
-		time.AfterFunc(time.Second, hangUp)
+		time.AfterFunc(500*time.Millisecond, hangUp)
 		if w := post(h, "k1", "ten"); w.Code != 201 || w.Body.String() != "payment 1 of ten" {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

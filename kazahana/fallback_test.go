@@ -422,3 +422,41 @@ func TestLeasesThatChangeDuringACall(t *testing.T) {
 		}
 	})
 }
+
+// TestIDsDoNotWaitForAProvider: where there is a fallback an ID waits for a second at most, whatever a provider does,
+// one that pays no heed to its context among them, not even the first one.
+func TestIDsDoNotWaitForAProvider(t *testing.T) {
+	for name, hang := range map[string]func(ctx context.Context){
+		"until its context ends": func(ctx context.Context) { <-ctx.Done() },
+		"for a minute":           func(context.Context) { time.Sleep(time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				first := w.generator(hanging{w.table, hang}, kazahana.Options{})
+				begin := time.Now()
+				if p := w.next(first); !p.Fallback || time.Since(begin) > time.Second {
+					t.Errorf("the first ID came after %v: %+v", time.Since(begin), p)
+				}
+				if p := w.next(first); !p.Fallback || time.Since(begin) > time.Second+time.Millisecond {
+					t.Errorf("the second ID came after %v: %+v", time.Since(begin), p)
+				}
+				time.Sleep(time.Hour)
+				begin = time.Now()
+				if w.next(first); time.Since(begin) > time.Second {
+					t.Errorf("the ID after an hour came after %v", time.Since(begin))
+				}
+			})
+		})
+	}
+}
+
+// hanging is a provider that does not respond.
+type hanging struct {
+	kazahana.LeaseProvider
+	hang func(ctx context.Context)
+}
+
+func (h hanging) Acquire(ctx context.Context, _ kazahana.AcquireOptions) (kazahana.AcquireResponse, error) {
+	h.hang(ctx)
+	return kazahana.AcquireResponse{}, errors.New("no response")
+}

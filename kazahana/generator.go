@@ -1,6 +1,7 @@
 package kazahana
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -47,6 +48,7 @@ type Generator struct {
 	failures int           // in a row
 	failure  error         // the last one
 	trying   bool          // an acquire is under way
+	since    int64         // on the monotonic clock: when it began, or IDs waited for it first; negative if neither
 	tried    chan struct{} // closed when the next acquire has ended
 	tryAt    int64         // on the monotonic clock: no acquire before
 
@@ -69,7 +71,7 @@ func New(provider LeaseProvider, o *Options) (*Generator, error) {
 	}
 	g := &Generator{
 		set: s, layout: s.layout, provider: provider, clock: s.Clock, start: time.Now(),
-		tried: make(chan struct{}), woken: make(chan struct{}, 1), done: make(chan struct{}), stop: func() {},
+		since: -1, tried: make(chan struct{}), woken: make(chan struct{}, 1), done: make(chan struct{}), stop: func() {},
 	}
 	g.segment.Store(g.open())
 	g.rebase()
@@ -94,9 +96,10 @@ func (g *Generator) rebase() {
 // NextID returns an ID larger than all that this generator returned before.
 //
 // It waits for the next millisecond when this one's IDs are used up, for a clock that was set back (see
-// [Options.MaxBackwardMs]), and, if there is no lease and no attempt has failed yet, for the attempt's outcome. The
-// context bounds the waiting and nothing else. Errors are the context's, a [ClockBackwardError], a
-// [LeaseAcquisitionError], a [ConfigurationError], [ErrTimeRange] and [ErrClosed].
+// [Options.MaxBackwardMs]), and, if there is no lease and no attempt has failed yet, for the attempt's outcome: for a
+// second at most, unless [Options.DisableFallback] is set. The context bounds the waiting and nothing else. Errors are
+// the context's, a [ClockBackwardError], a [LeaseAcquisitionError], a [ConfigurationError], [ErrTimeRange] and
+// [ErrClosed].
 func (g *Generator) NextID(ctx context.Context) (ID, error) {
 	if g.set.backward == 0 {
 		if err := g.checkWall(); err != nil {
@@ -220,6 +223,9 @@ func (g *Generator) add(s *segment, n int64) {
 
 const lock = uint64(1) << 63
 
+// errSlow is why there are fallback IDs although no attempt to acquire has failed.
+var errSlow = errors.New("the lease provider has not responded within a second")
+
 // install puts a segment into force, after all issued IDs. build gets the first millisecond that the segment may
 // begin with; where it finds none, none is in force. The caller holds mu.
 func (g *Generator) install(build func(from uint64) *segment) bool {
@@ -239,7 +245,7 @@ func (g *Generator) install(build func(from uint64) *segment) bool {
 	g.state.Store(last<<s.shift | s.sealed())
 	switch g.settled = g.settled || s.cap > 0; {
 	case s.fallback && !old.fallback && g.provider != nil:
-		g.note(Event{Kind: EventFallback, Err: g.failure})
+		g.note(Event{Kind: EventFallback, Err: cmp.Or(g.failure, errSlow)})
 	case old.fallback && s.leases > 0:
 		g.note(Event{Kind: EventRecovered})
 	}
@@ -264,7 +270,7 @@ func (g *Generator) settle(ctx context.Context) (late bool, err error) {
 	case v.err != nil:
 		return false, v.err
 	case v.attempt != nil:
-		timer := time.NewTimer(anchorEvery) // after that the clock may show that no attempt is needed
+		timer := time.NewTimer(v.within) // after that the clock may show that no attempt is needed
 		defer timer.Stop()
 		select {
 		case <-v.attempt:
@@ -285,6 +291,7 @@ func (g *Generator) settle(ctx context.Context) (late bool, err error) {
 type action struct {
 	err     error
 	attempt <-chan struct{} // wait for the end of an attempt to acquire
+	within  time.Duration   // but no longer than that
 	until   uint64          // wait for a millisecond
 	late    bool            // go on at the last millisecond, though the clock was set back behind it
 }
@@ -357,8 +364,12 @@ func (g *Generator) change(now uint64) action {
 	case g.provider != nil:
 		g.wake()
 		switch {
-		case g.failures == 0 && !g.coming(now), g.set.DisableFallback && g.trying:
-			return action{attempt: g.tried}
+		case g.set.DisableFallback && (g.failures == 0 && !g.coming(now) || g.trying):
+			return action{attempt: g.tried, within: anchorEvery}
+		case !g.set.DisableFallback && g.failures == 0 && !g.coming(now):
+			if left := g.patience(); left > 0 {
+				return action{attempt: g.tried, within: left}
+			}
 		case g.set.DisableFallback:
 			return action{err: &LeaseAcquisitionError{Cause: g.failure}}
 		case !g.leased && errors.Is(g.failure, ErrConfiguration):
@@ -367,6 +378,19 @@ func (g *Generator) change(now uint64) action {
 	}
 	g.install(g.buildFallback)
 	return action{}
+}
+
+// patienceTime is how long IDs wait for an attempt to acquire where there is a fallback, whatever the provider does.
+const patienceTime = time.Second
+
+// patience is how much longer IDs wait for the attempt that is under way, or that has been asked for. The caller holds
+// mu.
+func (g *Generator) patience() time.Duration {
+	now := g.monotonic()
+	if g.since < 0 {
+		g.since = now
+	}
+	return patienceTime - time.Duration(now-g.since)
 }
 
 // coming reports whether a lease is held that begins later.

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	acquireTimeout = 30 * time.Second // of one attempt
+	acquireTimeout = 30 * time.Second // of one attempt; less when a lease is about to end, so that another one fits
+	leastTimeout   = time.Second
 	releaseTimeout = 10 * time.Second // of a lease that was rejected
 	releasers      = 8                // at once, in Close
 
@@ -85,13 +86,14 @@ func (g *Generator) plan() (need int64, wait time.Duration) {
 // acquire makes one attempt.
 func (g *Generator) acquire(ctx context.Context, need int64) {
 	g.mu.Lock()
-	g.trying = true
+	g.trying, g.since = true, g.monotonic()
+	timeout := g.timeout()
 	g.stats.AcquireAttempts++
 	g.anchor(true)
 	began := g.nanos() / int64(time.Millisecond)
 	g.unlock()
 
-	attempt, cancel := context.WithTimeout(ctx, acquireTimeout)
+	attempt, cancel := context.WithTimeout(ctx, timeout)
 	r, err := g.provider.Acquire(attempt, AcquireOptions{ServiceID: g.set.ServiceID, Meta: g.set.Meta,
 		ThroughputPerMs: need})
 	cancel()
@@ -104,12 +106,26 @@ func (g *Generator) acquire(ctx context.Context, need int64) {
 	}
 }
 
+// timeout is the time of an attempt: half of what is left of the leases, so that it has ended, and another one had its
+// turn, when they do. The caller holds mu.
+func (g *Generator) timeout() time.Duration {
+	now, until := g.millis(), uint64(0)
+	for _, h := range g.held {
+		until = max(until, h.until)
+	}
+	if until <= now {
+		return acquireTimeout
+	}
+	const long = uint64(2 * acquireTimeout / time.Millisecond)
+	return max(leastTimeout, time.Duration(min(until-now, long))*time.Millisecond/2)
+}
+
 // conclude records the outcome of an attempt, and returns the leases to be released.
 func (g *Generator) conclude(leases []Lease, err error, began int64, stopped bool) (rejected []*held) {
 	g.mu.Lock()
 	defer g.unlock()
 	defer g.signal()
-	g.trying = false
+	g.trying, g.since = false, -1
 	if err == nil {
 		rejected, err = g.accept(leases, began)
 	}

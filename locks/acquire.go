@@ -18,8 +18,11 @@ import (
 // waits are those before a request is sent again to which there was no definite response.
 var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, Min: 10 * time.Millisecond}
 
-// errWaited ends the wait for a lock.
-var errWaited = errors.New("LockOptions.Wait is over")
+// errWaited ends the wait for a lock, errSilent the call of a caller that waits for no longer.
+var (
+	errWaited = errors.New("LockOptions.Wait is over")
+	errSilent = errors.New("no definite response arrived in time")
+)
 
 // acquire is what the methods of a client have in common. working: the lock's work ends when Do says so.
 func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, working bool) (*Lock, error) {
@@ -30,7 +33,6 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 	}
 	a := &acquisition{
 		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: s.request(c.o.Owner),
-		each:  min(tryTime, s.TTL),
 		leave: func() {}, skipsLocalQueue: s.MaxWaiting > 0 || s.Replace, exclusive: !s.Shared && s.Permits == 0,
 	}
 	return a.hold(ctx, working)
@@ -64,6 +66,11 @@ func (a *acquisition) run(ctx context.Context, use func(calling context.Context,
 	defer context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })()
 	if calling.Err() != nil {
 		return fmt.Errorf("lock %q: %w", a.key, context.Cause(calling))
+	}
+	if a.o.Wait > 0 || a.o.NoWait {
+		bounded, stop := context.WithTimeoutCause(calling, a.o.Wait+a.o.beyond(&c.o), errSilent)
+		defer stop()
+		calling = bounded
 	}
 	waiting := calling
 	if a.o.Wait > 0 {
@@ -126,6 +133,10 @@ func ended(key string, s LockOptions, waiting context.Context, last error) error
 	switch {
 	case errors.Is(cause, errWaited):
 		return fmt.Errorf("lock %q: not acquired within %v: %w", key, s.Wait, last)
+	case errors.Is(cause, errSilent) && last != nil:
+		return fmt.Errorf("lock %q: %w: %w", key, cause, last)
+	case errors.Is(cause, errSilent):
+		return fmt.Errorf("lock %q: %w", key, contracts.Errorf(contracts.CodeDeadlineExceeded, "%v", cause))
 	case last != nil:
 		return fmt.Errorf("lock %q: %w, while waiting: %w", key, cause, last)
 	default:
@@ -142,7 +153,6 @@ type acquisition struct {
 	key             string
 	o               LockOptions
 	request         contracts.AcquireRequest // but for how long the provider is to wait
-	each            time.Duration            // of one try, beside that wait
 	skipsLocalQueue bool                     // it does not let other goroutines of the client go first
 	exclusive       bool                     // no others hold the lock meanwhile
 	isRate          bool                     // of a rate, which is not held
@@ -164,9 +174,9 @@ type try struct {
 	err   error
 }
 
-// ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. The first request is not
-// part of the wait: whether the lock is held is known when there was a response. The later ones let the provider wait.
-// asked is the time from which the lease is counted.
+// ask asks for the lock until it is granted, waiting ends, or there is nothing to wait for. Until there was a definite
+// response calling bounds it, because it is not known whether the lock is held. After that the requests let the
+// provider wait. asked is the time from which the lease is counted.
 func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, got contracts.Lease, err error) {
 	c := a.client
 	var (
@@ -175,19 +185,29 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 		wait   time.Duration // of the next try
 		since  = c.o.clock() // when there was no definite response for the first time
 		first  lease.Meeting
+
+		answered bool // the provider has said that the lock is held
 	)
 	for {
 		asking := waiting
-		if a.last == nil {
+		if !answered {
 			asking = calling
 		}
-		t := a.try(asking, wait)
+		each := hold.TryTime(failed)
+		if failed > 0 {
+			each = max(lastLook, min(each, c.o.clock().Until(since.Add(c.o.RetryFor))))
+		}
+		t := a.try(asking, wait, each)
 		if t.err == nil || asking.Err() != nil {
 			return t.asked, t.got, t.err
 		}
 		before := a.last
 		a.last = t.err
-		if waiting.Err() != nil {
+		answered = answered || a.held(t.err)
+		if asking = waiting; !answered {
+			asking = calling
+		}
+		if asking.Err() != nil {
 			return t.asked, t.got, t.err
 		}
 		took := t.asked.Until(c.o.clock())
@@ -238,7 +258,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			return t.asked, t.got, t.err
 		}
 		if failed > 0 {
-			left := c.o.clock().Until(since.Add(c.o.RetryFor))
+			left := min(c.o.clock().Until(since.Add(c.o.RetryFor)), hold.Left(asking))
 			if left <= 0 || contracts.RetryAfter(t.err) > left {
 				return t.asked, t.got, a.last
 			}
@@ -248,7 +268,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			wait = min(time.Second, a.left(waiting))
 		}
 		c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: t.err})
-		if backoff.Sleep(waiting, pause) != nil {
+		if backoff.Sleep(asking, pause) != nil {
 			return t.asked, t.got, t.err
 		}
 	}
@@ -257,13 +277,13 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 // fewPolls is how often a lock is asked for without a wait when the provider has no room for those who wait.
 const fewPolls = 5
 
-// try sends the request once.
-func (a *acquisition) try(ctx context.Context, wait time.Duration) (t try) {
+// try sends the request once, and waits for the response for so long, beside the wait that the provider is asked for.
+func (a *acquisition) try(ctx context.Context, wait, each time.Duration) (t try) {
 	c := a.client
 	request := a.request // of this try, which may go on when a.request is that of the next
 	request.WaitSeconds = int64(wait / time.Second)
 	t.asked, t.wait = c.o.clock(), wait
-	t.got, t.err = bounded(ctx, a.each+wait, func(ctx context.Context) (contracts.Lease, error) {
+	t.got, t.err = bounded(ctx, min(each, a.o.TTL)+wait, func(ctx context.Context) (contracts.Lease, error) {
 		return a.provider.Acquire(ctx, a.key, request)
 	})
 	if t.err == nil {
@@ -374,8 +394,9 @@ func (c *Client) abandon(a *acquisition) {
 		request := a.request
 		request.GiveUp = true
 		var got contracts.Lease
+		var tries hold.Tries
 		err := hold.GiveUp(ctx, func(ctx context.Context) (err error) {
-			got, err = bounded(ctx, a.each, func(ctx context.Context) (contracts.Lease, error) {
+			got, err = bounded(ctx, tries.Next(), func(ctx context.Context) (contracts.Lease, error) {
 				return a.provider.Acquire(ctx, a.key, request)
 			})
 			return err
@@ -401,8 +422,9 @@ func (c *Client) abandoned(key string, token int64, err error) {
 // releaseOrphan releases a lease that no one holds, until ctx ends.
 func (c *Client) releaseOrphan(ctx context.Context, p Provider, key string, got contracts.Lease) error {
 	r := contracts.ReleaseRequest{OwnerID: c.o.Owner, FencingToken: got.FencingToken, RequestID: rand.Text()}
+	var tries hold.Tries
 	err := hold.Insist{Pauses: waits, Final: settled}.Do(ctx, func(ctx context.Context) error {
-		return c.release(ctx, tryTime, p, key, r)
+		return c.release(ctx, tries.Next(), p, key, r)
 	})
 	if lease.Gone(err) {
 		return nil

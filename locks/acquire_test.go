@@ -39,7 +39,7 @@ func TestWait(t *testing.T) {
 				}
 				return fault{}
 			}
-		}, locks.LockOptions{Poll: time.Hour}, 30 * time.Second, 30*time.Second + 100*time.Millisecond, 3},
+		}, locks.LockOptions{Poll: time.Hour}, 30 * time.Second, 30*time.Second + 100*time.Millisecond, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorlds(t, func(w *world) {
@@ -246,7 +246,7 @@ func TestNoResponseUntilTheLeaseHasEnded(t *testing.T) {
 				return fault{err: contracts.CodeRequestIDReused}
 			}
 		}
-		_, err := w.client(nil).TryLock(w.t.Context(), "deploy", nil)
+		_, err := w.client(&locks.Options{RetryFor: 10 * time.Second}).TryLock(w.t.Context(), "deploy", nil)
 		wantErr(w.t, "the error", err, errNetwork)
 		if errors.Is(err, contracts.CodeRequestIDReused) {
 			w.t.Errorf("the error is %v", err)
@@ -304,7 +304,7 @@ func TestRetries(t *testing.T) {
 					}
 					return fault{}
 				}
-				client := w.client(nil)
+				client := w.client(&locks.Options{RetryFor: 10 * time.Second})
 				l, err := client.TryLock(w.t.Context(), "deploy", nil)
 				after, asked := time.Since(w.begin), w.of("acquire")
 				ids := map[string]bool{}
@@ -398,11 +398,11 @@ func TestAcquireGivenUp(t *testing.T) {
 					do()
 				}}
 				client := w.client(nil)
-				ctx, cancel := context.WithTimeout(w.t.Context(), 3*time.Second)
+				ctx, cancel := context.WithTimeout(w.t.Context(), 1500*time.Millisecond)
 				defer cancel()
 				_, err := client.Lock(ctx, "deploy", nil)
 				wantErr(w.t, "the error", err, context.DeadlineExceeded)
-				want(w.t, "after", time.Since(w.begin), 3*time.Second)
+				want(w.t, "after", time.Since(w.begin), 1500*time.Millisecond)
 				want(w.t, "close", client.Close(w.t.Context()), nil)
 				time.Sleep(10 * time.Second)
 				want(w.t, "holder", w.holder("deploy"), "")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
@@ -89,7 +90,7 @@ func (l *Lock) do(ctx context.Context, unlock func(context.Context) error, work 
 	returned := false
 	defer func() {
 		if !returned { // it panicked, or ended its goroutine
-			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), hold.GraceTime)
 			defer cancel()
 			_ = unlock(late)
 		}
@@ -134,10 +135,10 @@ func (c *Client) Lock(ctx context.Context, key string, o *LockOptions) (*Lock, e
 	return c.acquire(ctx, key, o, false)
 }
 
-// Get reads a lock: who holds it. The error NOT_FOUND means that there is no record of it.
+// Get reads a lock: who holds it. It sends the request once, for 5 s at most. The error NOT_FOUND means that there is
+// no record of it.
 func (c *Client) Get(ctx context.Context, key string) (contracts.Lock, error) {
-	got, err := bounded(ctx, tryTime, func(ctx context.Context) (contracts.Lock,
-		error) {
+	got, err := bounded(ctx, hold.CallTime, func(ctx context.Context) (contracts.Lock, error) {
 		return c.provider.Get(ctx, key)
 	})
 	if err == nil && got.LockKey != key {
@@ -148,8 +149,8 @@ func (c *Client) Get(ctx context.Context, key string) (contracts.Lock, error) {
 
 // Close ends the client: it acquires nothing more, and the contexts of the locks that it holds end with [ErrClosed]. It
 // waits until they are unlocked and the works of [Client.Do] have returned, or until ctx ends. Then it releases what is
-// left, within 2 s, except for locks whose work still runs: those expire. The error says which locks that concerns, and
-// which could not be released.
+// left, within 1 s, except for locks whose work still runs: those expire. For requests that are under way without a
+// caller it waits for 5 s, or as long. The error says which locks that concerns, and which could not be released.
 func (c *Client) Close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	c.mu.Lock()
@@ -161,7 +162,7 @@ func (c *Client) Close(ctx context.Context) error {
 	for _, l := range held {
 		l.term.Cancel(ErrClosed)
 	}
-	late, cancel := graced(ctx, closeTime)
+	late, cancel := graced(ctx, hold.GraceTime)
 	defer cancel()
 	left := make([]error, len(held))
 	var all sync.WaitGroup
@@ -169,8 +170,10 @@ func (c *Client) Close(ctx context.Context) error {
 		all.Go(func() { left[i] = l.closed(ctx, late) })
 	}
 	all.Wait()
+	soon, stop := context.WithTimeout(late, hold.CallTime)
+	defer stop()
 	var open error
-	if !c.underway.wait(late) {
+	if !c.underway.wait(soon) {
 		open = fmt.Errorf("%w: requests are still under way", ErrNotReleased)
 	}
 	c.events.flush(late)

@@ -44,7 +44,7 @@ func TestLossInTime(t *testing.T) {
 	}{
 		"never renewed":         {locks.LockOptions{}, 0, 0, 27*time.Second - early},
 		"renewed once":          {locks.LockOptions{}, 0, 1, 37*time.Second - early},
-		"a slow acquire":        {locks.LockOptions{}, 9 * time.Second, 0, 27*time.Second - early},
+		"a slow acquire":        {locks.LockOptions{}, 1900 * time.Millisecond, 0, 27*time.Second - early},
 		"another margin":        {locks.LockOptions{Margin: 10 * time.Second}, 0, 0, 20*time.Second - early},
 		"a short ttl":           {locks.LockOptions{TTL: time.Second}, 0, 0, 900*time.Millisecond - early},
 		"a margin of almost no": {locks.LockOptions{Margin: 1}, 0, 0, 30*time.Second - early - 1},
@@ -111,7 +111,7 @@ func TestLostResponseOfARenewal(t *testing.T) {
 func TestSlowRenewal(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		inner := w.Provider
-		w.Provider = slow{inner, 4 * time.Second}
+		w.Provider = slow{inner, 1500 * time.Millisecond}
 		w.fault = func(_ context.Context, k call) fault {
 			if k.name == "renew" && k.n > 0 {
 				return fault{err: errNetwork}

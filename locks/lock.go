@@ -210,13 +210,14 @@ func (l *Lock) renewals(due term.Moment) {
 		got  contracts.Lease // of the latest renewal
 		lost bool            // the response to one of the renewals since then: it may have been carried out
 	)
+	var tries hold.Tries // since the latest renewal that succeeded
 	soon := min(time.Second, l.o.TTL/24)
 	k := &hold.Keep{
 		Term: l.term, Clock: l.client.o.clock, Pauses: backoff.Policy{First: soon, Max: min(10*time.Second, l.o.TTL/6),
 			Min: soon / 2},
 		Renew: func(ctx context.Context) (err error) {
 			request := r // of this try, which may go on when r is that of the next
-			got, err = bounded(ctx, hold.Third(l.term.Left(), tryTime), func(ctx context.Context) (contracts.Lease, error) {
+			got, err = bounded(ctx, hold.Third(l.term.Left(), tries.Next()), func(ctx context.Context) (contracts.Lease, error) {
 				return l.provider.Renew(ctx, l.key, request)
 			})
 			if err == nil {
@@ -233,7 +234,7 @@ func (l *Lock) renewals(due term.Moment) {
 		Again: func(err error) bool { return errors.Is(err, contracts.CodeLeaseChanged) },
 		Renewed: func(asked term.Moment) (end, due term.Moment) {
 			lasts := min(time.Duration(got.RemainingMs)*time.Millisecond, l.o.TTL)
-			r.RequestID, r.ExpiresAt = rand.Text(), got.ExpiresAt
+			r.RequestID, r.ExpiresAt, tries = rand.Text(), got.ExpiresAt, 0
 			l.mu.Lock()
 			l.expiresAt, l.end = got.ExpiresAt, asked.End(lasts)
 			l.mu.Unlock()
@@ -260,12 +261,32 @@ func (l *Lock) renewals(due term.Moment) {
 type releasing struct {
 	done chan struct{}
 	err  error // set before done is closed
+
+	mu   sync.Mutex
+	last error // of the provider
 }
 
-// Unlock ends the lock's context and releases the lock. A release that fails is tried again until the lease ends, also
-// in the background when ctx ends before; if ctx has ended already, Unlock waits for 5 s at most. The error is an
-// [ErrNotReleased] if the lock may still be held, and an [ErrLost] if it was lost before. Unlock may be called again,
-// which tries again what has failed.
+// failed notes what the provider said last.
+func (r *releasing) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = err
+}
+
+// because is why a release is not waited for any longer, and what the provider said last.
+func (r *releasing) because(over error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		return over
+	}
+	return fmt.Errorf("%w, after %w", over, r.last)
+}
+
+// Unlock ends the lock's context and releases the lock. A release that fails is tried again until the lease ends, in
+// the background when ctx ends before, or after 5 s if it has no deadline; if ctx has ended already, Unlock waits for 1
+// s at most. An [Event] says how that ended. The error is an [ErrNotReleased] if the lock may still be held, and an
+// [ErrLost] if it was lost before. Unlock may be called again, which waits again, or tries again what has failed.
 func (l *Lock) Unlock(ctx context.Context) error {
 	lost := l.term.Settle()
 	l.term.Cancel(ErrUnlocked)
@@ -277,24 +298,28 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		return fmt.Errorf("lock %q: %w", l.key, lost)
 	}
 	r := l.begin()
-	wait := ctx
-	if ctx.Err() != nil {
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
-		defer cancel()
-		wait = own
-	}
+	wait, cancel := l.patience(ctx)
+	defer cancel()
 	var err error
 	select {
 	case <-r.done:
 		err = r.err
 	case <-wait.Done():
-		err = fmt.Errorf("%w: %w, and the release goes on in the background", ErrNotReleased, context.Cause(wait))
+		err = fmt.Errorf("%w: %w, and the release goes on in the background", ErrNotReleased, r.because(context.Cause(wait)))
 	}
 	l.leave()
 	if err = errors.Join(lost, err); err != nil {
 		return fmt.Errorf("lock %q: %w", l.key, err)
 	}
 	return nil
+}
+
+// patience is for how long a release is waited for.
+func (l *Lock) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() != nil {
+		return context.WithTimeout(context.WithoutCancel(ctx), hold.GraceTime)
+	}
+	return hold.Within(ctx, hold.CallTime)
 }
 
 // begin begins to release the lock, unless that is under way or done.
@@ -314,7 +339,7 @@ func (l *Lock) begin() *releasing {
 	r := &releasing{done: make(chan struct{})}
 	l.releasing = r
 	l.client.underway.run(func() {
-		r.err = l.tryRelease()
+		r.err = l.tryRelease(r)
 		l.released(r.err)
 		close(r.done)
 		if !l.working {
@@ -338,16 +363,18 @@ func (l *Lock) released(err error) {
 }
 
 // tryRelease releases the lock, or says why it could not until the lease ended.
-func (l *Lock) tryRelease() error {
+func (l *Lock) tryRelease(r *releasing) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.watching.ctx), l.left())
 	defer cancel()
 	var last error // of the provider
+	var tries hold.Tries
 	err := hold.Insist{Pauses: waits, Final: settled}.Do(ctx, func(ctx context.Context) error {
 		left := l.left() // the clocks may say less than the context
 		if left <= 0 {
 			return errLeaseEnded
 		}
-		last = l.client.release(ctx, hold.Third(left, tryTime), l.provider, l.key, l.release)
+		last = l.client.release(ctx, hold.Third(left, tries.Next()), l.provider, l.key, l.release)
+		r.failed(last)
 		return last
 	})
 	switch {

@@ -71,7 +71,7 @@ func TestReadersAndAWriter(t *testing.T) {
 			client := w.client(&locks.Options{Owner: fmt.Sprint("host-", i)})
 			all.Go(func() {
 				o := &locks.LockOptions{Shared: kind == "read", Fair: true}
-				if err := client.Do(background, "config", o, c.work(kind, strconv.Itoa(i), 25*time.Second)); err != nil {
+				if err := client.Do(background, "config", o, c.work(kind, strconv.Itoa(i), 24*time.Second)); err != nil {
 					w.t.Error(err)
 				}
 			})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/owner"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
@@ -27,10 +28,7 @@ const (
 
 // Times of requests.
 const (
-	tryTime    = 15 * time.Second // of one request, beside what the provider is to wait; less when the lease is shorter
 	waitTime   = 20 * time.Second // for which one request asks the provider to wait, at most
-	graceTime  = 5 * time.Second  // for a release when the caller's context has ended
-	closeTime  = 2 * time.Second  // for the releases of [Client.Close] when its context has ended
 	shortPause = 100 * time.Millisecond
 	lastLook   = 500 * time.Millisecond // before the end of a wait that a pause would outlast, the request is sent again
 
@@ -49,9 +47,10 @@ type Options struct {
 	// renewed every third of it. After a crash others wait for as long at most.
 	TTL time.Duration
 
-	// RetryFor bounds for how long an acquire is sent again while no definite response arrives. 0 means 10 s, but less
-	// than a second while the server has never answered and no connection to it can be made, or what answers is another
-	// server: its address may be wrong.
+	// RetryFor bounds for how long an acquire is sent again while no definite response arrives, and how much longer than
+	// its wait it lasts at most. 0 means 10 s and 5 s, for one that does not wait 3 s, but less than a second while the
+	// server has never answered and no connection to it can be made, or what answers is another server: its address may
+	// be wrong.
 	RetryFor time.Duration
 
 	// Observe is called for each event, in their order, one at a time, in a goroutine of its own. It must not call
@@ -95,10 +94,12 @@ type LockOptions struct {
 	LockDelay time.Duration
 
 	// Wait bounds how long [Client.Lock] and [Client.Do] wait for a lock that is held; 0 means until their context ends.
-	// Then the error is LOCK_HELD, or why else it could not be had. The first request may take longer than that.
+	// Then the error is LOCK_HELD, or why else it could not be had. While it is not known whether the lock is held,
+	// because no response arrives, that lasts for Options.RetryFor longer at most.
 	Wait time.Duration
 
-	// NoWait makes [Client.Lock] and [Client.Do] return LOCK_HELD at once, as [Client.TryLock] does.
+	// NoWait makes [Client.Lock] and [Client.Do] return LOCK_HELD at once, as [Client.TryLock] does, and any other error
+	// within 3 s: see Options.RetryFor.
 	NoWait bool
 
 	// Poll bounds the time between two requests while a lock is held and the provider neither waits itself nor says when
@@ -162,6 +163,18 @@ func (c *Client) settings(key string, o *LockOptions) (LockOptions, error) {
 		return s, fmt.Errorf("LockOptions.Margin is %v: must be less than half of the ttl, which is %v", s.Margin, s.TTL)
 	}
 	return s, s.checkMode()
+}
+
+// beyond is how much longer than its wait an acquire lasts at most that does not wait without a bound.
+func (s *LockOptions) beyond(o *Options) time.Duration {
+	switch {
+	case o.insists:
+		return o.RetryFor
+	case s.NoWait:
+		return hold.AtOnceTime
+	default:
+		return hold.CallTime
+	}
 }
 
 // checkWait checks how the lock is waited for. of is the type of the options.

@@ -41,8 +41,13 @@ type Provider interface {
 	Get(ctx context.Context, key string) (contracts.Lock, error)
 }
 
-// bounded is one request with a time of its own. It returns in that time, also if the request does not.
+// bounded is one request with a time of its own. It returns in that time, also if the request does not. No request is
+// sent when its caller has left.
 func bounded[T any](parent context.Context, each time.Duration, do func(context.Context) (T, error)) (T, error) {
+	if parent.Err() != nil {
+		var none T
+		return none, context.Cause(parent)
+	}
 	type result struct {
 		got T
 		err error

@@ -51,7 +51,7 @@ func (c *Client) Take(ctx context.Context, key string, r Rate, o *TakeOptions) (
 		int64(r.Window/time.Second)
 	a := &acquisition{
 		client: c, provider: c.provider, ctx: context.WithoutCancel(ctx), key: key, o: s, request: request,
-		each: tryTime, leave: func() {},
+		leave:           func() {},
 		skipsLocalQueue: s.MaxWaiting > 0, isRate: true,
 	}
 	err = a.run(ctx, func(_ context.Context, _ term.Moment, got contracts.Lease) error {

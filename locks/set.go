@@ -81,7 +81,6 @@ func (c *Client) acquireSet(ctx context.Context, keys []string, o *LockOptions, 
 	p := &asOne{provider: several, name: name, keys: keys, granted: map[int64]contracts.LockSetTokens{}}
 	a := &acquisition{
 		client: c, provider: p, ctx: context.WithoutCancel(ctx), key: name, o: s, request: s.request(c.o.Owner),
-		each:  min(tryTime, s.TTL),
 		leave: func() {}, skipsLocalQueue: true, exclusive: true, several: true,
 	}
 	l, err := a.hold(ctx, working)

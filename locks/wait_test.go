@@ -221,14 +221,14 @@ func TestProviderWaits(t *testing.T) {
 // TestWaitedIsOfTheWait: a lease that did not wait is counted from before its request, whatever the response says.
 func TestWaitedIsOfTheWait(t *testing.T) {
 	inScript(t, func(context.Context, int, contracts.AcquireRequest) (contracts.Lease, error) {
-		time.Sleep(5 * time.Second)
-		return contracts.Lease{WaitedMs: 5000}, nil
+		time.Sleep(1500 * time.Millisecond)
+		return contracts.Lease{WaitedMs: 1500}, nil
 	}, func(_ *scripted, c *locks.Client) {
 		l, err := c.Lock(background, "deploy", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, "remaining", l.Remaining(), 22*time.Second-time.Millisecond)
+		want(t, "remaining", l.Remaining(), 25500*time.Millisecond-time.Millisecond)
 		want(t, "unlock", l.Unlock(background), nil)
 	})
 }
@@ -721,7 +721,7 @@ func TestTake(t *testing.T) {
 			<-ctx.Done()
 			return contracts.Lease{}, ctx.Err()
 		}, func(p *scripted, c *locks.Client) {
-			ctx, cancel := context.WithTimeout(background, 3*time.Second)
+			ctx, cancel := context.WithTimeout(background, 1500*time.Millisecond)
 			defer cancel()
 			_, err := c.Take(ctx, "mail", rate, nil)
 			wantErr(t, "error", err, context.DeadlineExceeded)

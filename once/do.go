@@ -40,7 +40,7 @@ func (e *Error) Unwrap() error { return e.Outcome.Err }
 //
 // If the work was not done the error is an [*Error]. While another worker has the run it is [ErrLocked]; with
 // Options.Wait, Do waits for that one's result. Any other error means that nothing ran: the arguments are invalid, or
-// the gate did not respond for half a minute. All but [ErrFailed] are worth another call, with the same name.
+// the gate did not respond in time, see [Run]. All but [ErrFailed] are worth another call, with the same name.
 func Do[T any](ctx context.Context, gate Gate, runID string, work func(ctx context.Context, l Lock) (T, error),
 	o *Options) (T, error) {
 	var none T

@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
@@ -128,10 +130,14 @@ func (r *run) stopped(ctx context.Context, err error) Outcome {
 // accepts a late end as long as no other worker took over.
 func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outcome) Outcome {
 	limit := max(t.Left(), endingTime)
-	late, cancel := graced(ctx, limit)
-	defer cancel()
-	err := insist(late, min(tryTime, limit/2), ended, func(ctx context.Context) error {
-		return r.gate.Finish(ctx, r.lock, result)
+	err := r.settle(ctx, limit, limit+hold.GraceTime, func(err error) {
+		if err != nil {
+			r.Warn(fmt.Errorf("store the end of run %q, in the background: %w", r.id, err))
+		}
+	}, func(ctx context.Context) error {
+		return insist(ctx, min(tryTime, limit/2), ended, func(ctx context.Context) error {
+			return r.gate.Finish(ctx, r.lock, result)
+		})
 	})
 	switch {
 	case err == nil:
@@ -148,13 +154,16 @@ func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outc
 
 // release releases the lock. If that fails, the lock expires: worth a warning, nothing more.
 func (r *run) release(ctx context.Context, failed string) {
-	late, cancel := graced(ctx, endingTime)
-	defer cancel()
-	if err := insist(late, tryTime, ended, func(ctx context.Context) error {
-		return r.gate.Release(ctx, r.lock, failed)
-	}); err != nil {
-		r.Warn(fmt.Errorf("release the lock of run %q, which now expires: %w", r.id, err))
+	warn := func(err error) {
+		if err != nil && !errors.Is(err, errBackground) {
+			r.Warn(fmt.Errorf("release the lock of run %q, which now expires: %w", r.id, err))
+		}
 	}
+	warn(r.settle(ctx, cmp.Or(r.SettleTime, giveUpTime), hold.CallTime, warn, func(ctx context.Context) error {
+		return insist(ctx, tryTime, ended, func(ctx context.Context) error {
+			return r.gate.Release(ctx, r.lock, failed)
+		})
+	}))
 }
 
 // lostBy is the gate's word as an [ErrLost].

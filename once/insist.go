@@ -2,6 +2,8 @@ package once
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
@@ -10,10 +12,9 @@ import (
 
 // Bounds of the time in which a gate may respond.
 const (
-	tryTime     = 15 * time.Second // for one request; less when the lock is shorter
-	acquireTime = 30 * time.Second // for asking for a run
-	graceTime   = 5 * time.Second  // for what there is to do after the caller's context has ended, or the gate's time
-	endingTime  = 10 * time.Second // at least, for writing the end of a run
+	tryTime    = 15 * time.Second // for one request at most; less when the lock is shorter, and of the first ones
+	endingTime = 10 * time.Second // at least, for writing the end of a run
+	giveUpTime = 30 * time.Second // for giving up a request for a run
 )
 
 // waits are those before retries.
@@ -29,15 +30,54 @@ func insist(ctx context.Context, each time.Duration, final func(error) bool, do 
 // ended reports whether a request of a lock's holder need not be sent again.
 func ended(err error) bool { return IsLost(err) || rejected(err) }
 
-// graced returns a context that outlives ctx by graceTime, and ends after limit at the latest.
-func graced(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-late.Done():
-		case <-time.After(graceTime):
-			cancel()
+// errBackground says that something goes on in the background.
+var errBackground = errors.New("it goes on in the background")
+
+// settle does something for so long at most, and waits for it until patience is over, or ctx has been for
+// [hold.GraceTime]. Then it goes on in the background, the error is errBackground, and its own goes to late. With
+// Options.SettleTime nothing goes on in the background.
+func (r *run) settle(ctx context.Context, limit, patience time.Duration, late func(error),
+	do func(context.Context) error) error {
+	if r.SettleTime > 0 {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(r.SettleTime, cancel) })()
+		return do(late)
+	}
+	var (
+		mu   sync.Mutex
+		left bool // no one waits for it
+	)
+	ended := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer cancel()
+		err := do(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if left {
+			late(err)
+			return
 		}
-	})
-	return late, func() { stop(); cancel() }
+		ended <- err
+	}()
+	over := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(hold.GraceTime, func() { close(over) }) })()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-over:
+	case <-timer.C:
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	select {
+	case err := <-ended:
+		return err
+	default:
+		left = true
+		return errBackground
+	}
 }

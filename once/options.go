@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/owner"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
@@ -40,6 +42,17 @@ type Options struct {
 	// While it waits it asks the gate again after 100 ms, 200 ms and so on, once a second at last.
 	Wait time.Duration
 
+	// RetryFor is for how long the request for the run is sent again while the gate does not respond, beside Wait; 0 means
+	// 5 s.
+	RetryFor time.Duration
+
+	// SettleTime is by how much Run outlasts its context at most for what it has to send: the end of the run, the release
+	// of its lock, that its request is given up. Nothing goes on in the background then, and what is not settled by then
+	// is left to the lock's end. So it is where the process is frozen when Run has returned, and where someone is told
+	// that the run can be tried again, who must not find it locked by this one and leave it at that. 0 means 1 s, and what
+	// takes longer goes on in the background.
+	SettleTime time.Duration
+
 	// Fingerprint says what the run is about, for callers that name runs themselves: a hash of 128 bytes at most. The
 	// first attempt of a run stores it; after that, another one is an error with the code RUN_DIFFERS, and nothing runs.
 	// Empty compares nothing.
@@ -49,8 +62,8 @@ type Options struct {
 	// be moved along. The next refresh waits for it, so its context ends well before it would be late.
 	OnRefresh func(ctx context.Context, end time.Time)
 
-	// Warn receives what does not fail the run: a failed release, a refresh that is retried. nil drops it. It
-	// may be called from another goroutine than Run's, never after Run has returned.
+	// Warn receives what does not fail the run: a failed release, a refresh that is retried. nil drops it. It may be
+	// called from another goroutine than Run's; after Run has returned only by what goes on in the background and fails.
 	Warn func(err error)
 
 	clock  term.Clock // nil means the process's clocks
@@ -75,6 +88,7 @@ func (o *Options) settings() (Options, error) {
 	if s.RequestID == "" {
 		s.RequestID, s.madeUp = rand.Text(), true
 	}
+	s.RetryFor = cmp.Or(s.RetryFor, hold.CallTime)
 	if s.Warn == nil {
 		s.Warn = func(error) {}
 	}
@@ -95,6 +109,10 @@ func (o *Options) settings() (Options, error) {
 				"leaves time for refreshes that fail", s.Heartbeat, s.TTL)
 	case s.Wait < 0:
 		return s, fmt.Errorf("Options.Wait is %v: must not be negative; 0 does not wait", s.Wait)
+	case s.RetryFor < 0:
+		return s, fmt.Errorf("Options.RetryFor is %v: must not be negative; 0 is 5s", s.RetryFor)
+	case s.SettleTime < 0:
+		return s, fmt.Errorf("Options.SettleTime is %v: must not be negative; 0 is 1s", s.SettleTime)
 	case s.MaxFailures < 0:
 		return s, fmt.Errorf("Options.MaxFailures is %d: must not be negative; 0 never fails by count", s.MaxFailures)
 	}

@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/fencing"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
@@ -60,14 +62,16 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 //
 // It returns when the work has returned, also after the lock was lost and the work was told to stop: a run that still
 // runs is not reported as over. When ctx ends, or the gate does not respond, before it is known what became of the
-// request for the run, the request is given up, so that nothing stays locked by it: see [Acquire].GiveUp. That
-// takes 5 seconds at most. A work that returns without an error in spite of an ended ctx has done what it was asked,
-// and its result is stored. So is that of one that returns after its lock has expired by the clocks of this process, if
-// the gate still accepts it, because no other worker took over; under a lock that the gate called lost, nothing is
-// written.
+// request for the run, the request is given up, so that nothing stays locked by it: see [Acquire].GiveUp. Run does not
+// outlast ctx by more than a second for that, nor for anything else that it has to send, which goes on in the
+// background then, or by Options.SettleTime; a work that does not stop is waited for. A work that returns without an
+// error in spite of an ended ctx has done what it was asked, and its result is stored. So is that of one that returns
+// after its lock has expired by the clocks of this process, if the gate still accepts it, because no other worker took
+// over; under a lock that the gate called lost, nothing is written.
 //
-// An error means that nothing ran: the arguments are invalid, the gate did not respond for half a minute, or its server
-// has never answered and its address may be wrong, which is known within a second. Everything else is an Outcome.
+// An error means that nothing ran: the arguments are invalid, the gate did not respond within Options.Wait and
+// RetryFor, or its server has never answered and its address may be wrong, which is known within a second. Everything
+// else is an Outcome.
 func Run(ctx context.Context, gate Gate, runID string, work Work, o *Options) (Outcome, error) {
 	s, err := o.settings()
 	if err != nil {
@@ -136,6 +140,8 @@ var polls = backoff.Policy{First: 100 * time.Millisecond, Max: time.Second, Equa
 
 // waited is acquire, again and again while another worker has the run, for as long as the caller waits.
 func (r *run) waited(ctx context.Context) (Grant, term.Moment, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Wait+r.RetryFor)
+	defer cancel()
 	until := r.clock().Add(r.Wait)
 	for poll := 0; ; poll++ {
 		g, asked, err := r.acquire(ctx)
@@ -155,8 +161,6 @@ func (r *run) waited(ctx context.Context) (Grant, term.Moment, error) {
 
 // acquire retries until there is a response. asked is the time before the request that got it.
 func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err error) {
-	ctx, cancel := context.WithTimeout(ctx, acquireTime)
-	defer cancel()
 	// A lock that expired before the response arrived was never held: that is no loss, and asked again. The request that
 	// got it is spent, though, and another try is another request.
 	spent := func(err error) bool {
@@ -189,25 +193,27 @@ func (r *run) request() Acquire {
 		Fingerprint: r.Fingerprint}
 }
 
-// giveUp gives the latest request for the run up. If that is not settled after graceTime, a lock that came of the
-// request expires: worth a warning, nothing more.
+// giveUp gives the latest request for the run up. If that is not settled in time, a lock that came of the request
+// expires: worth a warning, nothing more.
 func (r *run) giveUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
-	defer cancel()
 	request := r.request()
 	request.GiveUp = true
-	err := insist(ctx, graceTime/2, ended, func(ctx context.Context) error {
-		g, err := r.gate.Acquire(ctx, request)
-		if err == nil && g.Acquired { // the gate does not know how to give up
-			if err = r.gate.Release(ctx, g.Lock, ""); IsLost(err) {
-				err = nil
-			}
+	warn := func(err error) {
+		if err != nil && !unknown(err) && !errors.Is(err, contracts.CodeRequestIDReused) && !errors.Is(err, errBackground) {
+			r.Warn(fmt.Errorf("give up the request for the run of %q, which may be locked until that expires: %w", r.id, err))
 		}
-		return err
-	})
-	if err != nil && !unknown(err) && !errors.Is(err, contracts.CodeRequestIDReused) {
-		r.Warn(fmt.Errorf("give up the request for the run of %q, which may be locked until that expires: %w", r.id, err))
 	}
+	warn(r.settle(ctx, cmp.Or(r.SettleTime, giveUpTime), hold.GraceTime, warn, func(ctx context.Context) error {
+		return insist(ctx, tryTime, ended, func(ctx context.Context) error {
+			g, err := r.gate.Acquire(ctx, request)
+			if err == nil && g.Acquired { // the gate does not know how to give up
+				if err = r.gate.Release(ctx, g.Lock, ""); IsLost(err) {
+					err = nil
+				}
+			}
+			return err
+		})
+	}))
 }
 
 // hold runs the work under a granted lock.

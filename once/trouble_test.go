@@ -57,7 +57,7 @@ func TestEachRunHasItsOwnRequestID(t *testing.T) {
 	})
 }
 
-// TestGateThatDoesNotRespond is an error, because nothing ran: after half a minute, and 5 s more in which the request
+// TestGateThatDoesNotRespond is an error, because nothing ran: after 5 s, and a second more in which the request
 // is given up, or at once if asking again is no use.
 func TestGateThatDoesNotRespond(t *testing.T) {
 	rejected := contracts.Errorf(contracts.CodePermissionDenied, "no worker")
@@ -67,13 +67,13 @@ func TestGateThatDoesNotRespond(t *testing.T) {
 		least time.Duration
 		most  time.Duration
 	}{
-		"no connection": {failing("acquire", always, errNetwork, false), errNetwork, 30 * time.Second, 30 * time.Second},
+		"no connection": {failing("acquire", always, errNetwork, false), errNetwork, 5 * time.Second, 5 * time.Second},
 		"nothing at all": {func(context.Context, call) (error, bool) { return errNetwork, false }, errNetwork,
-			35 * time.Second, 35 * time.Second},
+			6 * time.Second, 6 * time.Second},
 		"hangs": {func(ctx context.Context, _ call) (error, bool) {
 			<-ctx.Done()
 			return ctx.Err(), false
-		}, context.DeadlineExceeded, 30 * time.Second, 35 * time.Second},
+		}, context.DeadlineExceeded, 5 * time.Second, 6 * time.Second},
 		"rejects":     {failing("acquire", always, rejected, false), contracts.CodePermissionDenied, 0, 0},
 		"has no runs": {failing("acquire", always, contracts.CodeNotConfigured, false), contracts.CodeNotConfigured, 0, 0},
 		"is damaged": {failing("acquire", always, contracts.CodeDocumentDamaged, false), contracts.CodeDocumentDamaged, 0,
@@ -90,6 +90,7 @@ func TestGateThatDoesNotRespond(t *testing.T) {
 				if took := time.Since(bubble); took < c.least || took > c.most {
 					t.Errorf("took %v, want %v to %v", took, c.least, c.most)
 				}
+				time.Sleep(time.Minute) // giving up goes on
 			})
 		})
 	}
@@ -395,7 +396,8 @@ func TestWorkThatDoesNotStop(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileAsking: before the request nothing is sent; during it the request is given up, for 5 s at most.
+// TestStoppedWhileAsking: before the request nothing is sent; during it the request is given up, for which Run waits
+// for a second at most.
 func TestStoppedWhileAsking(t *testing.T) {
 	answersAfter := func(d time.Duration) func(context.Context, call) (error, bool) {
 		return func(ctx context.Context, c call) (error, bool) {
@@ -419,7 +421,7 @@ func TestStoppedWhileAsking(t *testing.T) {
 			}
 			return nil, false
 		}, time.Second, []string{"acquire", "release"}, 3 * time.Second},
-		"a hanging gate": {answersAfter(time.Hour), time.Second, []string{"acquire", "give up"}, 6 * time.Second},
+		"a hanging gate": {answersAfter(time.Hour), time.Second, []string{"acquire", "give up"}, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -443,6 +445,7 @@ func TestStoppedWhileAsking(t *testing.T) {
 				want(t, "calls", f.names(), c.calls)
 				want(t, "took", time.Since(bubble), c.took)
 				want(t, "owner", f.owner, "")
+				time.Sleep(time.Minute)
 			})
 		})
 	}
@@ -454,7 +457,7 @@ func TestFailedReleaseIsAWarning(t *testing.T) {
 		err  error
 		took time.Duration // at most
 	}{
-		"no connection": {errNetwork, 10 * time.Second},
+		"no connection": {errNetwork, 5 * time.Second},
 		"taken over":    {once.ErrLost, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -465,16 +468,19 @@ func TestFailedReleaseIsAWarning(t *testing.T) {
 				out := run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "", errWork },
 					&once.Options{Warn: func(err error) { warned = append(warned, err) }})
 				want(t, "outcome", out, once.Outcome{Status: once.Retry, Token: 1, Err: errWork})
-				if len(warned) != 1 || !errors.Is(warned[0], c.err) {
-					t.Errorf("warnings: %v", warned)
-				}
 				if took := time.Since(bubble); took > c.took {
 					t.Errorf("took %v, want %v at most", took, c.took)
+				}
+				time.Sleep(time.Minute) // releasing goes on
+				synctest.Wait()
+				if len(warned) != 1 || !errors.Is(warned[0], c.err) {
+					t.Errorf("warnings: %v", warned)
 				}
 				want(t, "without Warn", run(t, t.Context(), &fake{fault: f.fault},
 					func(context.Context, once.Lock) (string, error) {
 						return "", errWork
 					}, nil).Status, once.Retry)
+				time.Sleep(time.Minute)
 			})
 		})
 	}

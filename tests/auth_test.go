@@ -123,7 +123,7 @@ func TestServeWithAuthentication(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			body := strings.ReplaceAll(c.body, "{token}", strconv.FormatInt(lease.FencingToken, 10))
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/tenants/"+c.path,
+			r, err := http.NewRequestWithContext(unhurried(t), http.MethodPost, p.url+"/v1/tenants/"+c.path,
 				strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
@@ -179,7 +179,7 @@ func TestServeWorkers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := server.Analyses().Get(t.Context(), "a1"); err == nil || !strings.HasPrefix(err.Error(), c.says) {
+		if _, err := server.Analyses().Get(unhurried(t), "a1"); err == nil || !strings.HasPrefix(err.Error(), c.says) {
 			t.Errorf("scope %q: %v, want %s", c.scope, err, c.says)
 		}
 	}

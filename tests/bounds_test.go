@@ -72,6 +72,7 @@ var noBound = map[string]string{
 	"kazahana.maxEpoch":        "the last time that can be written",
 	"placement.maxDelay":       "follows from EventLag",
 	"placement.maxPause":       "of a backoff",
+	"lock.rememberedRoom":      "of what a document tells servers, not callers",
 	"redisstore.maxPrefix":     "of a setting",
 	"projectlock.maxContent":   "of a file that a lock can have",
 	"conformance.maxRequest":   "of the player of scripts",

@@ -109,7 +109,7 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	gate := c.Analyses()
 	takeOver := func() {
 		for {
-			out, err := gate.Run(t.Context(), "a1", func(_ context.Context, l once.Lock) (string, error) {
+			out, err := gate.Run(unhurried(t), "a1", func(_ context.Context, l once.Lock) (string, error) {
 				if !h.step(l.Token) {
 					return "", once.Permanent(errors.New("the guard rejected the step of the takeover"))
 				}
@@ -129,7 +129,7 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	if want.Finish {
 		takeOver()
 	} else {
-		for a, err := gate.Get(t.Context(), "a1"); a.Locked; a, err = gate.Get(t.Context(), "a1") {
+		for a, err := gate.Get(unhurried(t), "a1"); a.Locked; a, err = gate.Get(unhurried(t), "a1") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func testFrozen(t *testing.T, env []string, want frozen) {
 	if !want.Finish {
 		result = "done"
 	}
-	if a, err := gate.Get(t.Context(), "a1"); err != nil || a.Result != result || a.Status != "READY" {
+	if a, err := gate.Get(unhurried(t), "a1"); err != nil || a.Result != result || a.Status != "READY" {
 		t.Errorf("the analysis: %+v, %v", a, err)
 	}
 }

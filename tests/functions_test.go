@@ -82,7 +82,7 @@ func startFunction(t *testing.T, path, target string, env ...string) *function {
 // call sends one request and returns the response's status and body.
 func call(t *testing.T, method, url, token, body string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(unhurried(t), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestCloudFunctions(t *testing.T) {
 			t.Fatal(err)
 		}
 		acquire := func(owner, request string) (client.Lease, error) {
-			return c.Locks().Acquire(t.Context(), "acme", "deploy/prod",
+			return c.Locks().Acquire(unhurried(t), "acme", "deploy/prod",
 				contracts.AcquireRequest{RequestID: request, OwnerID: owner, TTLSeconds: 60})
 		}
 		first, err := acquire("ann", "r1")
@@ -213,20 +213,20 @@ func TestFunctionStops(t *testing.T) {
 	defer target.Close()
 	documents := firestoretest.Start(t, nil)
 	watchQueries(t, documents)
-	store, err := gcpfirestore.Open(t.Context(), &gcpfirestore.Options{Project: "demo",
+	store, err := gcpfirestore.Open(unhurried(t), &gcpfirestore.Options{Project: "demo",
 		ClientOptions: documents.ClientOptions()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	key := docstore.Key{Kind: analysis.Kind, ID: "hangs"}
-	if _, err := store.Write(t.Context(),
+	if _, err := store.Write(unhurried(t),
 		docstore.Write{Key: key, Set: docstore.Doc{"title": docstore.String("x")}}); err != nil {
 		t.Fatal(err)
 	}
 	locked := func() bool {
 		t.Helper()
-		r, err := store.Get(t.Context(), key)
+		r, err := store.Get(unhurried(t), key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ func TestFunctionStops(t *testing.T) {
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	git := func(stdin []byte, args ...string) []byte {
-		c := exec.CommandContext(t.Context(), "git", args...)
+		c := exec.CommandContext(unhurried(t), "git", args...)
 		c.Dir, c.Stdin = "..", bytes.NewReader(stdin)
 		out, err := c.Output()
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok && (exit.ExitCode() != 1 || len(exit.Stderr) > 0) {
@@ -312,7 +312,7 @@ func TestUpload(t *testing.T) {
 	}
 	runIn := func(dir string, args ...string) []string {
 		t.Helper()
-		c := exec.CommandContext(t.Context(), "go", args...)
+		c := exec.CommandContext(unhurried(t), "go", args...)
 		c.Dir = dir
 		out, err := c.Output()
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {

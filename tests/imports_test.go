@@ -161,7 +161,8 @@ var imports = map[string][]string{
 	"proof/placementsim":    {"cluster", "contracts", "functions/direct", "proof/chaos", "repo"},
 	"proof/prove": {"contracts", "functions/direct", "internal/ends", "internal/lease", "internal/term", "kazahana",
 		"once", "repo"},
-	"proof/suite": {"kazahana", "proof/prove", "repo", "pgregory.net/rapid", "github.com/anishathalye/porcupine"},
+	"proof/suite": {"contracts", "internal/ends", "internal/lease", "kazahana", "proof/prove", "repo",
+		"pgregory.net/rapid", "github.com/anishathalye/porcupine"},
 
 	// End to end, and tables of costs.
 	"infra/observability": {},

@@ -25,7 +25,7 @@ import (
 func TestPruneRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := redistest.StandIn(t)
-	store, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: server.URL()})
+	store, err := redisstore.Open(unhurried(t), &redisstore.Options{Addr: server.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,12 +37,12 @@ func TestPruneRoundTrips(t *testing.T) {
 			writes[i] = docstore.Write{Key: docstore.Key{Kind: "locks", Tenant: "acme", ID: strconv.Itoa(first + i)},
 				Set: map[string]docstore.Value{"n": docstore.Int(1)}, Keep: time.Millisecond}
 		}
-		if _, err := store.Write(t.Context(), writes...); err != nil {
+		if _, err := store.Write(unhurried(t), writes...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for from := (time.Time{}); ; { // until all have ended
-		snap, err := store.Get(t.Context(), docstore.Key{Kind: "locks", Tenant: "acme", ID: "0"})
+		snap, err := store.Get(unhurried(t), docstore.Key{Kind: "locks", Tenant: "acme", ID: "0"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestPruneRoundTrips(t *testing.T) {
 	}
 	removed := func(most int) (n int, said []int) {
 		t.Helper()
-		n, err := setup.Prune(t.Context(), store, func(some int) error {
+		n, err := setup.Prune(unhurried(t), store, func(some int) error {
 			if said = append(said, some); len(said) == most {
 				return context.Canceled
 			}
@@ -93,7 +93,7 @@ func TestStoreCommands(t *testing.T) {
 	}
 	take := func(request string) client.Lease {
 		t.Helper()
-		l, err := c.Locks().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{
+		l, err := c.Locks().Acquire(unhurried(t), "acme", "deploy", contracts.AcquireRequest{
 			RequestID: request, OwnerID: "ann", TTLSeconds: 3600})
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestStoreCommands(t *testing.T) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
-	if _, err := c.Locks().Renew(t.Context(), "acme", "deploy",
+	if _, err := c.Locks().Renew(unhurried(t), "acme", "deploy",
 		contracts.RenewRequest{OwnerID: "ann", FencingToken: first.FencingToken, TTLSeconds: 60}); err == nil {
 		t.Error("a token from before still works")
 	}
@@ -137,7 +137,7 @@ func TestStoreCommands(t *testing.T) {
 		`{"fencing_token":2}`); status != 409 {
 		t.Errorf("fence: %d %s", status, body)
 	}
-	if _, err := c.Locks().ForceRelease(t.Context(), "acme", "deploy",
+	if _, err := c.Locks().ForceRelease(unhurried(t), "acme", "deploy",
 		contracts.ForceReleaseRequest{OwnerID: "root", Reason: "restored"}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestStopWithReadersOfEvents(t *testing.T) {
 	// Were this request waited for to the end, requests would be cancelled at the end of the grace, and the exit code be
 	// another one.
 	sent := make(chan struct{})
-	waiting := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+	waiting := httptrace.WithClientTrace(unhurried(t), &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
 	r, err := http.NewRequestWithContext(waiting, http.MethodGet,
 		p.url+"/v1/tenants/acme/clusters/chat/events?wait_seconds=20&after=9999-01-01T00:00:00.000Z", nil)
@@ -38,7 +38,7 @@ func TestStopWithReadersOfEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Placements("acme", "chat").Members(t.Context()); err != nil { // the other request is there, too
+	if _, err := c.Placements("acme", "chat").Members(unhurried(t)); err != nil { // the other request is there, too
 		t.Fatal(err)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

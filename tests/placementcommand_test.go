@@ -26,7 +26,7 @@ func TestPlacementCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chat, ctx := server.Placements("default", "chat"), t.Context()
+	chat, ctx := server.Placements("default", "chat"), unhurried(t)
 	env := []string{"LEASEHOLD_SERVER=" + p.url}
 	step := func(args string, code int, stdout, stderr string) {
 		t.Helper()
@@ -96,13 +96,13 @@ func TestFollowEvents(t *testing.T) {
 	chat := server.Placements("default", "chat")
 	join := func(member string) {
 		t.Helper()
-		if _, err := chat.Join(t.Context(), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16,
+		if _, err := chat.Join(unhurried(t), member, contracts.MemberJoinRequest{Kinds: []string{"room"}, Partitions: 16,
 			TTLSeconds: 600}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	join("w1")
-	cmd := exec.CommandContext(t.Context(), binary(t), "placement", "events", "chat", "--follow")
+	cmd := exec.CommandContext(unhurried(t), binary(t), "placement", "events", "chat", "--follow")
 	cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

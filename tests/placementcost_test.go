@@ -63,8 +63,11 @@ func (s *inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
+	ctx, gone := context.WithCancel(context.WithoutCancel(r.Context())) // a server does not know a client's deadline
+	defer context.AfterFunc(r.Context(), gone)()
+	defer gone()
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
+	s.ServeHTTP(w, r.WithContext(ctx))
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}

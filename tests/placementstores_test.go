@@ -64,7 +64,7 @@ func TestPlacementOnEveryStore(t *testing.T) {
 // handOver lets two members of a name that begins so join over HTTP, and one of them die.
 func handOver(t *testing.T, url string, transport http.RoundTripper, tenant, prefix string) {
 	t.Helper()
-	ctx, end := context.WithTimeout(t.Context(), failAfter)
+	ctx, end := context.WithTimeout(unhurried(t), failAfter)
 	defer end()
 	placements := func(c *wire) *client.Placements {
 		s, err := client.New(url, &client.Options{HTTP: &http.Client{Transport: c}})
@@ -172,13 +172,13 @@ func TestLongPollOnLambda(t *testing.T) {
 	chat := c.Placements("acme", "chat")
 	wait := suite.AtDepth(2*time.Second, 20*time.Second)
 	begin := time.Now()
-	page, err := chat.Events(t.Context(), cluster.EventQuery{Wait: wait})
+	page, err := chat.Events(unhurried(t), cluster.EventQuery{Wait: wait})
 	if err != nil || len(page.Events) > 0 || time.Since(begin) < wait-time.Second { // looks are a second apart
 		t.Errorf("%+v, %v after %v, want nothing after %v", page, err, time.Since(begin), wait)
 	}
 	told := make(chan error, 1)
 	go func() {
-		page, err := chat.Events(t.Context(), cluster.EventQuery{After: page.Next, Wait: 20 * time.Second})
+		page, err := chat.Events(unhurried(t), cluster.EventQuery{After: page.Next, Wait: 20 * time.Second})
 		if err == nil && (len(page.Events) != 1 || page.Events[0].To != "ACTIVE") {
 			err = errors.New("another event")
 		}
@@ -188,13 +188,13 @@ func TestLongPollOnLambda(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Start(t.Context()); err != nil {
+	if err := m.Start(unhurried(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-told; err != nil {
 		t.Error(err)
 	}
-	if err := m.Stop(t.Context()); err != nil {
+	if err := m.Stop(unhurried(t)); err != nil {
 		t.Error(err)
 	}
 }

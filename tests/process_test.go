@@ -164,6 +164,14 @@ type process struct {
 	ended  chan error
 }
 
+// unhurried is the context of calls of clients that are judged by what they do: without a deadline of its caller's a call
+// ends after seconds, for which a machine that others use can stand still.
+func unhurried(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // start runs `leasehold serve` with the arguments and waits until it says that it listens.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // volatile members differ from run to run; the test only checks that they are present.
@@ -23,16 +25,19 @@ var volatile = []string{
 }
 
 // promptLine is a line of a page that starts with a prompt: curl with a body, piped into jq with an optional list
-// of members.
-var promptLine = regexp.MustCompile(
-	`^\$ curl -s http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
+// of members. inBackground is one that waits while the next ones are typed.
+var (
+	promptLine = regexp.MustCompile(
+		`^\$ curl -s http://127\.0\.0\.1:8080(\S+)(?: -d '([^']+)')? \| jq(?: -c)?(?: '\{([a-z_, ]+)\}')?$`)
+	inBackground = regexp.MustCompile(`^\$ curl -s http://127\.0\.0\.1:8080(\S+)/acquire -d '([^']+)' >/dev/null &$`)
+)
 
 // TestReadmeIsReal sends the requests of the guides about locks to a new server, in order, and compares
 // the responses with the output that the page shows.
 func TestReadmeIsReal(t *testing.T) {
 	t.Parallel()
 	for page, least := range map[string]int{
-		"docs/guides/locks.md": 5, "docs/guides/modes.md": 20,
+		"docs/guides/locks.md": 5, "docs/guides/modes.md": 19,
 	} {
 		t.Run(page, func(t *testing.T) { pageIsReal(t, page, least) })
 	}
@@ -49,6 +54,10 @@ func pageIsReal(t *testing.T, page string, least int) {
 				continue
 			}
 			line, output, _ := strings.Cut(prompt, "\n")
+			if c := inBackground.FindStringSubmatch("$ " + strings.TrimSpace(line)); c != nil {
+				waitsInLine(t, p.url+c[1], c[2])
+				continue
+			}
 			c := promptLine.FindStringSubmatch("$ " + line)
 			if c == nil {
 				t.Errorf("the test does not understand %q", line)
@@ -234,6 +243,31 @@ func blocks(t *testing.T, page, language string) []string {
 		found = append(found, m[1])
 	}
 	return found
+}
+
+// waitsInLine sends an acquire that waits, and returns when it has its place.
+func waitsInLine(t *testing.T, lock, body string) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	t.Cleanup(end)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, lock+"/acquire", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	line := func() int {
+		waiting, _ := exchange(t, http.MethodGet, lock, "")["waiting"].([]any)
+		return len(waiting)
+	}
+	before := line()
+	go func() {
+		if a, err := http.DefaultClient.Do(r); err == nil {
+			_ = a.Body.Close()
+		}
+	}()
+	for line() == before {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // exchange sends a request as curl does and returns the JSON object of the response.

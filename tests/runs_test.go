@@ -55,7 +55,7 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 				shops = append(shops, m.Wrap(payments))
 			}
 			pay := func(i int, key, order string) *httptest.ResponseRecorder {
-				r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(order))
+				r := httptest.NewRequestWithContext(unhurried(t), http.MethodPost, "/payments", strings.NewReader(order))
 				r.Header.Set(idempotency.Header, key)
 				w := httptest.NewRecorder()
 				shops[i%4].ServeHTTP(w, r)
@@ -77,12 +77,12 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 			}
 
 			gate := c.Runs("acme")
-			dead, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "r1", Owner: "dies", RequestID: "r1",
+			dead, err := gate.Acquire(unhurried(t), once.Acquire{AnalysisID: "r1", Owner: "dies", RequestID: "r1",
 				TTL: 2 * time.Second, Fingerprint: "f1"})
 			if err != nil || !dead.Acquired {
 				t.Fatalf("%+v, %v", dead, err)
 			}
-			out, err := gate.Run(t.Context(), "r1", func(_ context.Context, l once.Lock) (string, error) {
+			out, err := gate.Run(unhurried(t), "r1", func(_ context.Context, l once.Lock) (string, error) {
 				if l.Token <= dead.Lock.Token {
 					t.Errorf("token %d after %d", l.Token, dead.Lock.Token)
 				}
@@ -91,10 +91,10 @@ func TestIdempotencyOnEveryStore(t *testing.T) {
 			if err != nil || out.Status != once.Ready {
 				t.Errorf("%+v, %v", out, err)
 			}
-			if err := gate.Finish(t.Context(), dead.Lock, once.Result{Result: "late"}); !once.IsLost(err) {
+			if err := gate.Finish(unhurried(t), dead.Lock, once.Result{Result: "late"}); !once.IsLost(err) {
 				t.Errorf("a late finish: %v", err)
 			}
-			out, err = gate.Run(t.Context(), "r1", func(context.Context, once.Lock) (string, error) { panic("it must not run") },
+			out, err = gate.Run(unhurried(t), "r1", func(context.Context, once.Lock) (string, error) { panic("it must not run") },
 				&once.Options{Fingerprint: "f1"})
 			if err != nil || out.Status != once.AlreadyFinished || out.Result != "done" {
 				t.Errorf("%+v, %v", out, err)
@@ -118,7 +118,7 @@ func TestKeyIsNewWithoutASweep(t *testing.T) {
 				}
 				id := runs.ID{Tenant: "acme", ID: "order-7"}
 				begin := func(r *runs.Runs, request string) runs.Outcome {
-					o, err := r.Begin(t.Context(), runs.Begin{ID: id, Owner: "ann", RequestID: request, TTLSeconds: 30,
+					o, err := r.Begin(unhurried(t), runs.Begin{ID: id, Owner: "ann", RequestID: request, TTLSeconds: 30,
 						KeepSeconds: runs.MinKeepSeconds})
 					if err != nil {
 						t.Fatal(err)
@@ -127,7 +127,7 @@ func TestKeyIsNewWithoutASweep(t *testing.T) {
 				}
 				holder, other := on(finisher), on(beginner)
 				first := begin(holder, "r")
-				if o, err := holder.Finish(t.Context(), runs.Finish{ID: id, Owner: "ann", Token: first.Grant.Token,
+				if o, err := holder.Finish(unhurried(t), runs.Finish{ID: id, Owner: "ann", Token: first.Grant.Token,
 					Status: analysis.Ready}); err != nil || o.Code != analysis.OK {
 					t.Fatalf("%+v, %v", o, err)
 				}
@@ -167,20 +167,20 @@ func TestRunCostsOnDynamoDB(t *testing.T) {
 			do   func() error
 		}{
 			{"begin", func() error {
-				g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-3-4711", RequestID: "r1",
+				g, err := gate.Acquire(unhurried(t), once.Acquire{AnalysisID: fingerprint, Owner: "web-3-4711", RequestID: "r1",
 					TTL: 30 * time.Second, Fingerprint: fingerprint})
 				lock = g.Lock
 				return err
 			}},
-			{"refresh", func() error { _, err := gate.Refresh(t.Context(), lock, 30*time.Second); return err }},
+			{"refresh", func() error { _, err := gate.Refresh(unhurried(t), lock, 30*time.Second); return err }},
 			{"begin of another", func() error {
-				_, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2",
+				_, err := gate.Acquire(unhurried(t), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2",
 					TTL: 30 * time.Second, Fingerprint: fingerprint})
 				return err
 			}},
-			{"finish", func() error { return gate.Finish(t.Context(), lock, once.Result{Result: strings.Repeat("x", 300)}) }},
+			{"finish", func() error { return gate.Finish(unhurried(t), lock, once.Result{Result: strings.Repeat("x", 300)}) }},
 			{"begin again", func() error {
-				g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2",
+				g, err := gate.Acquire(unhurried(t), once.Acquire{AnalysisID: fingerprint, Owner: "web-4-4711", RequestID: "r2",
 					TTL: 30 * time.Second, Fingerprint: fingerprint})
 				if len(g.Result.Result) != 300 {
 					t.Errorf("%+v", g)

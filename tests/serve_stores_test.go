@@ -52,7 +52,7 @@ func TestServeOnEveryStore(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return c.Locks().Acquire(t.Context(), "acme", "a/b", contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann",
+				return c.Locks().Acquire(unhurried(t), "acme", "a/b", contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann",
 					TTLSeconds: 3600})
 			}
 			first, err := take()

@@ -30,7 +30,7 @@ func run(t *testing.T, env []string, args ...string) (code int, stdout, stderr s
 	t.Helper()
 	path := binary(t)
 	var o, e bytes.Buffer
-	c := exec.CommandContext(t.Context(), path, args...)
+	c := exec.CommandContext(unhurried(t), path, args...)
 	c.Env = append(environment(), env...)
 	c.Stdout, c.Stderr = &o, &e
 	if err := c.Run(); err != nil && c.ProcessState == nil {
@@ -216,7 +216,7 @@ func TestInterruptedCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), binary(t), c.args...)
+			cmd := exec.CommandContext(unhurried(t), binary(t), c.args...)
 			cmd.Env = append(environment(), "LEASEHOLD_SERVER="+p.url)
 			stdin, err := cmd.StdinPipe() // open, so that a command that reads it waits
 			if err != nil {
@@ -276,7 +276,7 @@ func TestWaitingForALock(t *testing.T) {
 		t.Fatal(says)
 	}
 	token := firstToken(t, granted)
-	ctx, cancel := context.WithTimeout(t.Context(), failAfter) // it would wait for an hour if the lock was not released
+	ctx, cancel := context.WithTimeout(unhurried(t), failAfter) // it would wait for an hour if the lock was not released
 	defer cancel()
 	waiting := exec.CommandContext(ctx, binary(t), "lock", "acquire", "k", "--owner", "bob", "--wait", "1h", "-q")
 	var stdout bytes.Buffer
@@ -311,7 +311,7 @@ func TestInterruptedWait(t *testing.T) {
 	if code, _, stderr := run(t, env, "lock", "acquire", "k", "--owner", "ann", "--ttl", "1h"); code != 0 {
 		t.Fatal(stderr)
 	}
-	waiting := exec.CommandContext(t.Context(), binary(t), "lock", "acquire", "k", "--owner", "bob", "--wait", "1h")
+	waiting := exec.CommandContext(unhurried(t), binary(t), "lock", "acquire", "k", "--owner", "bob", "--wait", "1h")
 	waiting.Env = append(environment(), env...)
 	stderr, err := waiting.StderrPipe()
 	if err != nil {
@@ -517,7 +517,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Locks().Acquire(t.Context(), "acme", "k", contracts.AcquireRequest{RequestID: request, OwnerID: "ann",
+		return c.Locks().Acquire(unhurried(t), "acme", "k", contracts.AcquireRequest{RequestID: request, OwnerID: "ann",
 			TTLSeconds: 3600})
 	}
 	first, err := take(p.url, "r1")
@@ -575,7 +575,7 @@ func TestSlowHeaders(t *testing.T) {
 func TestHeaderTooLarge(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/healthz", nil)
+	r, err := http.NewRequestWithContext(unhurried(t), http.MethodGet, p.url+"/healthz", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -598,7 +598,7 @@ func TestBodyOfAMegabyte(t *testing.T) {
 	// A server that has responded reads no more, and closes after a while. http.Client takes that for an error if it has
 	// not looked at the response by then.
 	host := strings.TrimPrefix(p.url, "http://")
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", host)
+	conn, err := (&net.Dialer{}).DialContext(unhurried(t), "tcp", host)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,9 @@ package tests
 
 import (
 	"crypto/rand"
+	"maps"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,6 +164,14 @@ func TestMachineIDsOnStores(t *testing.T) { rules(t, suite.MachineIDs) }
 
 // TestPlacementsOnStores: PLC-PLACE-2, PLC-PLACE-4, PLC-ONE-5, PLC-LOCK-1.
 func TestPlacementsOnStores(t *testing.T) { rules(t, suite.Placements) }
+
+// TestClockStepsOnStores: nothing stays closed on a store because its clock was wrong. The time of Firestore never goes
+// back, and its emulator holds to that. The callers of DynamoDB are sure of the time here.
+func TestClockStepsOnStores(t *testing.T) {
+	set := maps.Clone(stores)
+	maps.DeleteFunc(set, func(name string, _ func(*testing.T) newStore) bool { return strings.HasPrefix(name, "Firestore") })
+	on(t, set, suite.ClockSteps)
+}
 
 // TestAmbiguousWritesOnStores (LS-ACC-04, LS-ACQ-004, LS-RNW-003, LS-REL-003): in all modes, at the first write of a
 // command, and at its second.

@@ -22,7 +22,7 @@ import (
 func ordered(t *testing.T, ids ...string) (*process, *client.Analyses) {
 	t.Helper()
 	dir := t.TempDir()
-	store, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "leasehold.db"), nil)
+	store, err := sqlitestore.Open(unhurried(t), filepath.Join(dir, "leasehold.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func ordered(t *testing.T, ids ...string) (*process, *client.Analyses) {
 		w := docstore.Write{Key: docstore.Key{Kind: "analyses", ID: id}, Set: map[string]docstore.Value{
 			"status": docstore.String("PENDING"), "lockToken": docstore.Int(0), // counted up: short numbers are easier to read
 		}}
-		if _, err := store.Write(t.Context(), w); err != nil {
+		if _, err := store.Write(unhurried(t), w); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestPythonWorker(t *testing.T) {
 	}
 	p, gate := ordered(t, "a1", "a2", "a3")
 	worker := func(args ...string) *exec.Cmd {
-		c := exec.CommandContext(t.Context(), python, append([]string{"../examples/worker.py"}, args...)...)
+		c := exec.CommandContext(unhurried(t), python, append([]string{"../examples/worker.py"}, args...)...)
 		c.Env = append(environment(), "LEASEHOLD_SERVER="+p.url, "TTL=10")
 		return c
 	}
@@ -97,7 +97,7 @@ func TestPythonWorker(t *testing.T) {
 		}
 		_ = first.Wait()
 		for deadline := time.Now().Add(failAfter); ; time.Sleep(20 * time.Millisecond) {
-			if a, err := gate.Get(t.Context(), "a1"); err != nil || time.Now().After(deadline) {
+			if a, err := gate.Get(unhurried(t), "a1"); err != nil || time.Now().After(deadline) {
 				t.Fatalf("%+v, %v", a, err)
 			} else if !a.Locked {
 				break // the lock has expired
@@ -106,7 +106,7 @@ func TestPythonWorker(t *testing.T) {
 		end(worker("a1", "0"), 0, "running under token 2\nREADY: analyzed under token 2\n")
 		end(worker("a1"), 0, "skipped: already_finished\n")
 		want := contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Result: "analyzed under token 2"}
-		a, err := gate.Get(t.Context(), "a1")
+		a, err := gate.Get(unhurried(t), "a1")
 		want.FinishedAt = a.FinishedAt
 		if err != nil || a != want || a.FinishedAt == "" {
 			t.Errorf("got %+v, %v\nwant %+v", a, err, want)
@@ -122,19 +122,19 @@ func TestPythonWorker(t *testing.T) {
 		if c.ProcessState.ExitCode() != 1 || stderr.String() != "Stopped: SIGTERM\n" {
 			t.Errorf("%v\n%s", c.ProcessState, stderr.Bytes())
 		}
-		if a, err := gate.Get(t.Context(), "a2"); err != nil || a.Locked || a.OwnerID != "" || a.Failures != 0 {
+		if a, err := gate.Get(unhurried(t), "a2"); err != nil || a.Locked || a.OwnerID != "" || a.Failures != 0 {
 			t.Errorf("after the release: %+v, %v", a, err)
 		}
 	})
 
 	t.Run("overtaken", func(t *testing.T) {
 		c, stderr := begin("a3")
-		a, err := gate.Get(t.Context(), "a3")
+		a, err := gate.Get(unhurried(t), "a3")
 		if err != nil {
 			t.Fatal(err)
 		}
 		// A release under the same owner and token: the worker learns of it at its next refresh.
-		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: a.OwnerID, Token: 1}, ""); err != nil {
+		if err := gate.Release(unhurried(t), once.Lock{AnalysisID: "a3", Owner: a.OwnerID, Token: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
 		_ = c.Wait()

@@ -300,3 +300,14 @@ func (c *clock) after() time.Time {
 	}
 	return docstore.TruncateMilli(wall.Add(c.offset()))
 }
+
+// beyond is how far the service's time may lie beyond a time that after has given just now.
+func (c *clock) beyond(at time.Time) time.Duration {
+	wall, _ := c.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trusted() || !c.known {
+		return 0
+	}
+	return max(0, wall.Add(c.high).Sub(at), c.shown.Sub(at))
+}

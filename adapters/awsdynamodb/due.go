@@ -82,6 +82,7 @@ func (s *Store) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page, er
 		return docstore.Page{}, err
 	}
 	page.At = s.clock.after()
+	page.Margin = s.clock.beyond(page.At)
 	return page, nil
 }
 

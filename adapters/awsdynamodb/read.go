@@ -91,6 +91,7 @@ func (s *Store) Get(ctx context.Context, keys ...docstore.Key) (docstore.Snapsho
 		snap.Docs[i] = decode(items[at[k]])
 	}
 	snap.At = s.clock.after()
+	snap.Margin = s.clock.beyond(snap.At)
 	return snap, nil
 }
 
@@ -185,6 +186,7 @@ func (s *Store) List(ctx context.Context, q docstore.Query) (docstore.Page, erro
 		page.Next = page.Entries[n-1].Key.ID
 	}
 	page.At = s.clock.after()
+	page.Margin = s.clock.beyond(page.At)
 	return page, nil
 }
 

@@ -78,7 +78,7 @@ func TestItemOfALock(t *testing.T) {
 			server.ResetCounts()
 			return size
 		})
-		if plain > 918 || forced > 986 {
+		if plain > 927 || forced > 995 {
 			t.Errorf("%d bytes, %d after force-releases: correct docs/guides/stores.md, and keep below 1024", plain, forced)
 		}
 	})
@@ -93,14 +93,14 @@ func TestItemOfALockWithHistory(t *testing.T) {
 		more                      lock.Acquire
 	}{
 		{12, 11, 2, lock.Acquire{}},
-		{12, 90, 2, lock.Acquire{}},
-		{12, 91, 1, lock.Acquire{}},
-		{12, 236, 1, lock.Acquire{}},
-		{12, 237, 0, lock.Acquire{}},
-		{32, 30, 2, lock.Acquire{}},
-		{32, 142, 1, lock.Acquire{Replace: true, LockDelaySeconds: 3600}},
-		{32, 143, 0, lock.Acquire{Replace: true, LockDelaySeconds: 3600}},
-		{64, 80, 1, lock.Acquire{}},
+		{12, 81, 2, lock.Acquire{}},
+		{12, 82, 1, lock.Acquire{}},
+		{12, 227, 1, lock.Acquire{}},
+		{12, 228, 0, lock.Acquire{}},
+		{32, 21, 2, lock.Acquire{}},
+		{32, 133, 1, lock.Acquire{Replace: true, LockDelaySeconds: 3600}},
+		{32, 134, 0, lock.Acquire{Replace: true, LockDelaySeconds: 3600}},
+		{64, 71, 1, lock.Acquire{}},
 		{100, 11, 0, lock.Acquire{}},
 	} {
 		t.Run(fmt.Sprintf("names of %d, labels of %d", c.names, c.labels), func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestItemOfALockWithHistory(t *testing.T) {
 						server.ResetCounts()
 						return size
 					})
-				if documented := c.names == 12 && c.labels == 90; largest > 1024 || documented && (plain > 798 || forced > 878) {
+				if documented := c.names == 12 && c.labels == 81; largest > 1024 || documented && (plain > 798 || forced > 878) {
 					t.Errorf("%d bytes, %d after force-releases, %d at most: correct docs/guides/stores.md, and keep below 1024", plain,
 						forced, largest)
 				}
@@ -266,7 +266,7 @@ func TestALockWithAsManyHoldersAsMay(t *testing.T) {
 		locks := lock.New(openWith(t, client, awsdynamodb.Options{}), nil)
 		id := lock.ID{Tenant: "acme", Key: "deploy/prod"}
 		held, all, holder, place := suite.SharedLock(t, locks, func() int { return itemBytes(t, client) })
-		if held > 11233 || all > 19442 || holder > 112 || place > 83 {
+		if held > 11233 || all > 19742 || holder > 112 || place > 86 {
 			t.Errorf("%d bytes, %d with places, %d for a holder, %d for a place: correct docs/guides/stores.md", held,
 				all, holder, place)
 		}

@@ -49,6 +49,7 @@ func (s *Store) Walk(ctx context.Context, q docstore.WalkQuery) (docstore.Page, 
 	}
 	s.clock.learn(begin, dateOf(out.ResultMetadata))
 	page := docstore.Page{At: s.clock.after()}
+	page.Margin = s.clock.beyond(page.At)
 	for _, item := range out.Items {
 		tenant, ok := strings.CutPrefix(keyText(item, attrPartition), partition(q.Kind, ""))
 		k := docstore.Key{Kind: q.Kind, Tenant: tenant, ID: keyText(item, attrSort)}

@@ -20,8 +20,8 @@ func TestAllocationsOfAWrite(t *testing.T) {
 	s := open(t, server, nil)
 	w := lock.Acquire{ID: lock.ID{Tenant: "acme", Key: "k"}, Owner: "ann", RequestID: "r1", LeaseID: "l",
 		TTLSeconds: 60}.Write()
-	values := redisstore.Pack(docstore.Int(7), docstore.String(""), docstore.String("before"), docstore.String(""),
-		docstore.String(""))
+	values := redisstore.Pack(docstore.Int(7), docstore.String(""), docstore.String(""), docstore.String("before"),
+		docstore.String(""), docstore.String(""))
 	back, err := s.Compiled(w, values)
 	if err != nil || back["token"] != docstore.Value(docstore.Int(7)) ||
 		back["a2"] != docstore.Value(docstore.String("before")) {

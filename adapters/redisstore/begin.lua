@@ -19,12 +19,12 @@ if not now then
   local time = call('TIME')
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
-local generation, writes, floor, indexed, indexes, at, writers = cmsgpack.unpack(call('GET', KEYS[1]) or '')
+local generation, writes, floor, indexed, indexes, at, writers, least = cmsgpack.unpack(call('GET', KEYS[1]) or '')
 $STOP
 
 -- own stores what the store keeps of itself.
 local function own()
-  call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at, writers))
+  call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at, writers, least))
 end
 
 -- read returns a document: when it ends, 0 if it does not and false if another program has made it, its fields, and as it is stored. All are nil

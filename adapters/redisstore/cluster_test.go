@@ -40,10 +40,10 @@ func TestCluster(t *testing.T) {
 		docstoretest.Run(t, func(t *testing.T) docstore.Store { return open(t, server, nil) })
 	})
 	t.Run("a client that does not know of the cluster", func(t *testing.T) {
-		c := sdk.NewClient(&sdk.Options{Addr: server.Addr()})
+		c := sdk.NewClient(&sdk.Options{Addr: server.Addr(), OnConnect: onConnect(t, "brought")})
 		defer c.Close()
 		// This member serves all slots, so that nothing is missing.
-		if _, err := open(t, server, &redisstore.Options{Client: c}).Get(t.Context(), key("k")); err != nil {
+		if _, err := open(t, server, &redisstore.Options{Client: c, Prefix: "brought"}).Get(t.Context(), key("k")); err != nil {
 			t.Error(err)
 		}
 	})

@@ -76,7 +76,7 @@ func (o *Options) followSentinels(c *sdk.Options) *sdk.Client {
 		MasterName: o.SentinelMaster, SentinelAddrs: strings.Split(c.Addr, ","),
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		Username: c.Username, Password: c.Password, DB: c.DB, TLSConfig: c.TLSConfig,
-		DialTimeout: c.DialTimeout, ReadTimeout: c.ReadTimeout, Dialer: c.Dialer,
+		DialTimeout: c.DialTimeout, ReadTimeout: c.ReadTimeout, Dialer: c.Dialer, OnConnect: c.OnConnect,
 		ContextTimeoutEnabled: true, DialerRetries: 1,
 	})
 	client.AddHook(dialing{})
@@ -144,7 +144,8 @@ func (s *Store) useCluster() error {
 	}
 	o := member.Options()
 	s.client = sdk.NewClusterClient(&sdk.ClusterOptions{
-		Addrs: []string{o.Addr}, Dialer: o.Dialer, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		Addrs: []string{o.Addr}, Dialer: o.Dialer, OnConnect: o.OnConnect, Username: o.Username, Password: o.Password,
+		TLSConfig:   o.TLSConfig,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
 		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,

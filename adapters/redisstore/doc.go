@@ -31,7 +31,8 @@
 //	{leasehold}:ends                           sorted set: documents that end, by when they do in milliseconds since 1970
 //	{leasehold}:by:analyses/                   sorted set: the indexes of a kind and tenant, see index.lua; there is none before the first Due
 //	{leasehold}:own                            text: generation, writes, floor; indexed, indexes, and for each KIND/FIELD what index.lua says;
-//	                                           the latest write of each of 16 stores, see stop.lua
+//	                                           the latest write of each of 16 stores, see stop.lua; what counters go on from, see server.lua
+//	{leasehold}:server                         text: which server the documents are on, see server.lua
 //
 // The part in braces, Options.Prefix, decides the slot of a cluster. With one shard, all keys of a store are in one
 // slot, and so on one member of the cluster. With several (Options.Shards), what stands above exists once for each: the
@@ -73,6 +74,12 @@
 // Lost writes are noticed with the next call of the process that made them, whatever others have written since, and by
 // processes that had seen them, unless others have made as many since.
 // After a backup was restored, or a failover lost writes, run leasehold store raise-tokens.
+//
+// # Another server
+//
+// Tokens do not repeat, whoever notices. With the first script of each connection the store looks whether the server is
+// another than before (server.lua): started again, or a replica that has become the primary. It may have forgotten
+// grants then, and no counter is increased that is below the server's time of that moment ([docstore.BehindError]).
 //
 // # Sentinels
 //

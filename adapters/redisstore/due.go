@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -155,25 +156,45 @@ func beginning(field, text string) string {
 func entry(field, text, id string) string { return beginning(field, text) + "\x01" + id }
 
 // fill puts all documents of a kind that are in the shard of a tenant into an index. Each write keeps the index from
-// before the first of them is read, unless a failover forgets that it should: then the next first page fills it again.
+// before the first of them is read, unless a failover forgets that it should, or what was put there: then the next
+// first page fills it again.
 func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
-	of := s.keys.of(q.Tenant)
-	const doing = "make an index of"
-	kept := func(args []byte) (int64, error) {
-		r, err := s.do(ctx, doing, keptScript, nil, of, nil, args)
-		if err != nil {
-			return 0, err
-		}
-		missed, err := r.rest.number()
-		if err != nil {
-			return 0, s.unreadable(doing, err)
-		}
-		return missed, nil
-	}
-	missed, err := kept(appendText(appendList(nil, 1), "", name(q)))
+	begun, err := s.kept(ctx, q, nil)
 	if err != nil {
 		return err
 	}
+	if err := s.fillAll(ctx, q); err != nil {
+		return err
+	}
+	_, err = s.kept(ctx, q, begun)
+	return err
+}
+
+// kept makes writes keep an index, and returns the numbers with which it is to be called again once the index is
+// filled, see kept.lua.
+func (s *Store) kept(ctx context.Context, q docstore.DueQuery, begun []int64) ([]int64, error) {
+	args := appendText(appendList(nil, 1+len(begun)), "", name(q))
+	for _, n := range begun {
+		args = appendInt(args, n)
+	}
+	r, err := s.do(ctx, making, keptScript, nil, s.keys.of(q.Tenant), nil, args)
+	if err != nil {
+		return nil, err
+	}
+	missed, err := r.rest.number()
+	server, errServer := r.rest.number()
+	if err = cmp.Or(err, errServer); err != nil {
+		return nil, s.unreadable(making, err)
+	}
+	return []int64{missed, server}, nil
+}
+
+// making is what is done to an index, in errors.
+const making = "make an index of"
+
+// fillAll puts the documents of all tenants of the shard into an index.
+func (s *Store) fillAll(ctx context.Context, q docstore.DueQuery) error {
+	of := s.keys.of(q.Tenant)
 	for low := "[" + place(q.Kind, ""); ; {
 		_, places, err := s.members(ctx, of, of.tenants, docstore.MaxLimit, low, "("+place(q.Kind, "")+"\xff")
 		if err != nil {
@@ -189,12 +210,10 @@ func (s *Store) fill(ctx context.Context, q docstore.DueQuery) error {
 			}
 		}
 		if len(places) < docstore.MaxLimit {
-			break
+			return nil
 		}
 		low = "(" + places[len(places)-1]
 	}
-	_, err = kept(appendInt(appendText(appendList(nil, 2), "", name(q)), missed))
-	return err
 }
 
 func (s *Store) fillTenant(ctx context.Context, of *shard, q docstore.DueQuery, tenant string) error {
@@ -208,7 +227,7 @@ func (s *Store) fillTenant(ctx context.Context, of *shard, q docstore.DueQuery, 
 			args = appendText(args, "", id)
 			keys = append(keys, of.doc(docstore.Key{Kind: q.Kind, Tenant: tenant, ID: id}))
 		}
-		if _, err := s.do(ctx, "make an index of", fillScript, nil, of, keys, args); err != nil {
+		if _, err := s.do(ctx, making, fillScript, nil, of, keys, args); err != nil {
 			return err
 		}
 		if len(ids) < docstore.MaxLimit {

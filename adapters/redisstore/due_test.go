@@ -194,6 +194,61 @@ func TestIndexIsWhatDocumentsSay(t *testing.T) {
 	})
 }
 
+// TestIndexThatAnotherServerForgets: another server takes the place of the one on which an index is filled. It has
+// forgotten what was put there; or that a second index was begun, which another process begins anew, and dies. The end
+// of the first is not believed.
+func TestIndexThatAnotherServerForgets(t *testing.T) {
+	redistest.Each(t, []string{"--appendonly", "yes", "--appendfsync", "no"}, func(t *testing.T, server *redistest.Server) {
+		admin := client(t, server)
+		another := func(replica map[string]any) {
+			t.Helper()
+			putBack(t, admin, replica)
+			server.Another(t)
+		}
+		want := []string{"before", "meanwhile"}
+		t.Run("a page", func(t *testing.T) {
+			o := &redisstore.Options{Addr: server.URL(), Prefix: "page"}
+			s, other := open(t, nil, o), open(t, nil, o)
+			mustWrite(t, s, waits(key("before"), -9))
+			var replica map[string]any
+			err := s.Fills(t.Context(), waiting, func() { replica = dump(t, admin) }, func() {
+				another(replica)
+				mustWrite(t, other, waits(key("meanwhile"), -8))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := dueIDs(t, other, waiting); !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+		t.Run("a second index", func(t *testing.T) {
+			o := &redisstore.Options{Addr: server.URL(), Prefix: "second"}
+			s, other := open(t, nil, o), open(t, nil, o)
+			mustWrite(t, s, waits(key("before"), -9))
+			dueIDs(t, s, docstore.DueQuery{Kind: "locks", Tenant: "acme", Field: "other", UpTo: dueAt})
+			replica := dump(t, admin)
+			err := s.Fills(t.Context(), waiting, func() {}, func() {
+				another(replica)
+				mustWrite(t, other, waits(key("meanwhile"), -8))
+				died := errors.New("it died")
+				if err := func() (err error) {
+					defer func() { err, _ = recover().(error) }()
+					return other.Fills(t.Context(), waiting, func() { panic(died) }, nil)
+				}(); !errors.Is(err, died) {
+					t.Error(err)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := dueIDs(t, other, waiting); !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	})
+}
+
 // TestIndexWhoseBeginningIsForgotten: a failover while an index is filled forgets that writes keep it, which is no
 // write, so that nobody notices. What is written then is found by the next search, whether it is the first index of the
 // shard or the second; of the first, also if another process has begun it anew meanwhile. It is filled again once.

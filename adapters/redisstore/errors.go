@@ -52,7 +52,7 @@ var refusals = []struct {
 }
 
 // permissions are what a user of the store's own needs.
-const permissions = "it needs ~{PREFIX}:* (and ~{PREFIX/* for several shards) +@string +@sortedset +@scripting +@connection +time, and +info +config|get for the checks of its settings"
+const permissions = "it needs ~{PREFIX}:* (and ~{PREFIX/* for several shards) +@string +@sortedset +@scripting +@connection +time, and +info +config|get for the checks of its settings, +info also to know one server from another"
 
 // explain turns an error of the library into one that names the server and says what to do.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {

@@ -101,3 +101,19 @@ func InsistEvery(d time.Duration, o Options) *Options {
 
 // RejectsRepeat reports whether a write may be sent again although it may have been applied.
 func RejectsRepeat(w docstore.Write) bool { return rejectsRepeat(w) }
+
+// Fills makes an index of a query in three steps: it is begun, documents are put there, it is said to be filled. Between
+// these the test says what happens.
+func (s *Store) Fills(ctx context.Context, q docstore.DueQuery, begun, filled func()) error {
+	numbers, err := s.kept(ctx, q, nil)
+	if err != nil {
+		return err
+	}
+	begun()
+	if err := s.fillAll(ctx, q); err != nil {
+		return err
+	}
+	filled()
+	_, err = s.kept(ctx, q, numbers)
+	return err
+}

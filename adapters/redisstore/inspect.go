@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,6 +59,9 @@ func (s *Store) inspect(ctx context.Context) error {
 	if s.warned.found, err = s.settings(ctx); err != nil {
 		return s.explain(ctx, "open", err)
 	}
+	if err := s.evicting(); err != nil {
+		return fmt.Errorf("redis: open %s on %s: %w", s.keys.root, s.addr, err)
+	}
 	return nil
 }
 
@@ -86,6 +90,8 @@ func (s *Store) settings(ctx context.Context) (found []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.eviction.look()
+	defer func() { s.eviction.looked(err == nil) }()
 	for _, server := range servers {
 		of, err := s.settingsOf(ctx, server)
 		if err != nil {
@@ -117,9 +123,18 @@ func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (fou
 		warnf(
 			"whether it evicts keys could not be checked (INFO): maxmemory-policy must be noeviction or one of volatile-*, or " +
 				"locks may be free before their time")
-	case policy != "noeviction" && !strings.HasPrefix(policy, "volatile-"):
-		warnf(
-			"maxmemory-policy is %s: documents may be evicted when memory is short, and their locks are free before their time; set noeviction", policy)
+	case policy == "noeviction" || strings.HasPrefix(policy, "volatile-"):
+	case info["maxmemory"] == "0":
+		warnf("maxmemory-policy is %s: with a maxmemory, documents would be evicted, and their locks be free before their "+
+			"time; set noeviction", policy)
+	default:
+		s.eviction.found(info["run_id"], info["evicted_keys"])
+		warnf("maxmemory-policy is %s: documents may be evicted when memory is short, and their locks are free before their "+
+			"time (%s keys were evicted so far); set noeviction", policy, cmp.Or(info["evicted_keys"], "0"))
+	}
+	if _, known := info["run_id"]; !known && info["role"] != "" {
+		warnf("which server it is could not be found out (INFO): after a failover that loses writes a token may be given twice, " +
+			"unless you run `leasehold store raise-tokens`")
 	}
 	switch info["aof_enabled"] {
 	case "1":
@@ -134,17 +149,17 @@ func (s *Store) settingsOf(ctx context.Context, server sdk.UniversalClient) (fou
 				"appendfsync could not be checked (CONFIG GET): it must be always, or acknowledged writes may be lost with the power")
 		case "everysec":
 			warnf(
-				"appendfsync is everysec: two seconds of acknowledged writes may be lost with the power, and a token may be given twice; set always")
+				"appendfsync is everysec: two seconds of acknowledged writes may be lost with the power, and a lock be granted while it is held; set always")
 		default:
 			warnf(
-				"appendfsync is %s: half a minute of acknowledged writes may be lost with the power, and a token may be given twice; set always", sync)
+				"appendfsync is %s: half a minute of acknowledged writes may be lost with the power, and a lock be granted while it is held; set always", sync)
 		}
 	case "0":
 		warnf(
-			"appendonly is no: acknowledged writes are lost when the server ends or loses power, and a token may be given " +
-				"twice; set appendonly yes and appendfsync always")
+			"appendonly is no: acknowledged writes are lost when the server ends or loses power, and a lock be granted " +
+				"while it is held; set appendonly yes and appendfsync always")
 	default:
-		warnf("whether it keeps an append-only file could not be checked (INFO): without one a token may be given twice " +
+		warnf("whether it keeps an append-only file could not be checked (INFO): without one a lock may be granted while it is held, " +
 			"after a restart")
 	}
 	return found, nil

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -31,8 +32,10 @@ type shard struct {
 	// names of documents end. tenants is the sorted set of the kinds and tenants that have documents; its members are as
 	// the names of their IDs end.
 	own, ends, tenants string
-	first              any // own, ready to be an argument
+	first              any    // own, ready to be an argument
+	server             string // of the server on which the documents are, see server.lua
 
+	unmet   atomic.Bool // it is not known whether the server is another, see [Store.meet]
 	known   known
 	line    line
 	tracker tracker
@@ -61,7 +64,10 @@ func newLayout(prefix string, shards int) (layout, error) {
 }
 
 func newShard(root string) *shard {
-	return &shard{root: root, own: root + ":own", first: root + ":own", ends: root + ":ends", tenants: root + ":tenants"}
+	return &shard{
+		root: root, own: root + ":own", first: root + ":own", server: root + ":server", ends: root + ":ends",
+		tenants: root + ":tenants",
+	}
 }
 
 // number is the number of the shard that has the documents of a tenant. It must stay as it is: documents are found by

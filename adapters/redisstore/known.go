@@ -124,7 +124,7 @@ func (s *Store) claim(ctx context.Context, of *shard) (*opened, error) {
 
 // generation runs a script that answers with the generation of a shard and the number of its writes.
 func (s *Store) generation(ctx context.Context, sc *script, of *shard, arg string) (string, int64, error) {
-	list, err := s.run(ctx, sc, []string{of.own}, arg)
+	list, err := s.run(ctx, sc, []string{of.own, of.server}, arg)
 	if err != nil {
 		return "", 0, err
 	}

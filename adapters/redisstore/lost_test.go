@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -364,7 +365,7 @@ func TestPruneByTheClock(t *testing.T) {
 				t.Errorf("step %d: %d removed, %v, want %d", i, n, err, want)
 			}
 		}
-		if keys := admin.Keys(t.Context(), "{ends}*").Val(); len(keys) != 1 || keys[0] != "{ends}:own" {
+		if keys := admin.Keys(t.Context(), "{ends}*").Val(); len(keys) != 2 || !slices.Contains(keys, "{ends}:own") {
 			t.Errorf("%q are left", keys)
 		}
 		if _, err := s.Write(t.Context(), docstore.Write{Key: key("x"), Keep: time.Hour},
@@ -376,7 +377,7 @@ func TestPruneByTheClock(t *testing.T) {
 			docstore.Write{Key: key("y"), If: there, Delete: true}); err != nil {
 			t.Fatal(err)
 		}
-		if keys := admin.Keys(t.Context(), "{ends}*").Val(); len(keys) != 1 {
+		if keys := admin.Keys(t.Context(), "{ends}*").Val(); len(keys) != 2 {
 			t.Errorf("%q are left after deletion", keys)
 		}
 		// A write may come between finding a document and removing it.

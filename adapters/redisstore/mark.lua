@@ -7,7 +7,7 @@
 --
 -- Returns the generation, empty if there is none; the number of writes.
 
-local generation, writes, floor, indexed, indexes, at, writers = cmsgpack.unpack(redis.call('GET', KEYS[1]) or '')
+local generation, writes, floor, indexed, indexes, at, writers, least = cmsgpack.unpack(redis.call('GET', KEYS[1]) or '')
 if generation == nil then
   return {'', '0'}
 end
@@ -18,6 +18,6 @@ local name, raised = generation:gsub('^lost:', ''):match('^([^.]*)%.?(%d*)$')
 local marked = 'lost:' .. name .. '.' .. ARGV[1]
 if (tonumber(raised) or 0) <= tonumber(ARGV[1]) and generation ~= marked then
   generation = marked
-  redis.call('SET', KEYS[1], cmsgpack.pack(generation, writes, floor, indexed, indexes, at, writers))
+  redis.call('SET', KEYS[1], cmsgpack.pack(generation, writes, floor, indexed, indexes, at, writers, least))
 end
 return {generation, string.format('%.0f', writes)}

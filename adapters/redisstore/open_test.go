@@ -233,6 +233,9 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestClientBroughtAlong(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		c := client(t, server)
+		_, err := redisstore.Open(t.Context(), &redisstore.Options{Client: c})
+		says(t, err, []string{"redis: Client", "OnConnect"})
+		c.Options().OnConnect = onConnect(t, redisstore.DefaultPrefix)
 		s, err := redisstore.Open(t.Context(), &redisstore.Options{Client: c})
 		if err != nil {
 			t.Fatal(err)

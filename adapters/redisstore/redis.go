@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/redis/go-redis/v9"
@@ -44,8 +45,8 @@ type Options struct {
 	TLS                *tls.Config
 	DB                 int
 
-	// Client talks to the server instead of one made of the options above. It stays open when the store is closed. The
-	// store brings its own rules for retrying; the client's do not apply.
+	// Client talks to the server instead of one made of the options above. Its OnConnect must be that of [OnConnect]. It
+	// stays open when the store is closed. The store brings its own rules for retrying; the client's do not apply.
 	Client sdk.UniversalClient
 
 	// Prefix begins the name of every key, in braces; empty means [DefaultPrefix]. Letters, digits and ._:- only, 64
@@ -60,6 +61,11 @@ type Options struct {
 	// Repair opens documents also if they are marked as ones that lost writes, see [Store.TokensRaised]: for what raises
 	// their tokens, and for no server.
 	Repair bool
+
+	// AllowEviction uses a server that may evict documents: one with maxmemory and a maxmemory-policy of allkeys-*. An
+	// evicted lock is free before its time. Without it, Open rejects such a server, and calls fail with
+	// [docstore.ErrUnavailable] on one that is found to have become one, a minute later at most.
+	AllowEviction bool
 
 	// Warn is called, by a goroutine of the store's own, with each sentence that [Store.Warnings] gains while the store
 	// is used: the settings of the server are looked at again every minute. Nil is for callers that do not want to know.
@@ -93,8 +99,11 @@ type Store struct {
 	calls  driver.InFlight
 	shapes shapes
 
-	repair  bool // its documents are used although they are marked
-	stopped stopped
+	opening  atomic.Bool // Open has not ended
+	evicts   bool        // a server that evicts is used
+	eviction eviction
+	repair   bool // its documents are used although they are marked
+	stopped  stopped
 
 	signals  docstore.Signals
 	tracking sync.WaitGroup // the connections that track
@@ -122,29 +131,13 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{client: o.Client, addr: "(the client's)", keys: keys, name: newName(), clock: o.Now, warn: o.Warn,
-		every: lookEvery, repair: o.Repair}
+		every: lookEvery, repair: o.Repair, evicts: o.AllowEviction}
 	s.warned.at, s.stopped.every = time.Now(), cmp.Or(o.insistEvery, insistEvery)
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	if s.client == nil {
-		s.conns = &conns.Set{}
-		settings, err := o.settings(s.conns)
-		if err != nil {
-			return nil, err
-		}
-		if s.owned = true; o.SentinelMaster == "" {
-			s.client, s.addr = sdk.NewClient(settings), settings.Addr
-		} else {
-			s.client, s.addr = o.followSentinels(settings), o.SentinelMaster+", as Sentinels on "+settings.Addr+" say"
-		}
-		if inTheClear(settings) {
-			s.warned.always = append(s.warned.always,
-				s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
-					"and changed; use rediss:// or --redis-tls"))
-		}
-	} else if o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0 {
-		return nil, errors.New(
-			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
+	if err := s.connect(o); err != nil {
+		return nil, err
 	}
+	s.opening.Store(true)
 	err = s.inspect(ctx)
 	for _, of := range keys.shards {
 		of.line.client, of.line.conns = s.client, s.conns // that of a cluster, if it is one
@@ -153,12 +146,45 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 		s.end()
 		return nil, errors.Join(err, s.release())
 	}
+	s.opening.Store(false)
 	for _, of := range keys.shards {
 		if k := of.known.now.Load(); !s.repair && k != nil && strings.HasPrefix(k.generation, lostMark) {
 			s.stop(ctx, raisedIn(k.generation), false) // it is in the Warnings
 		}
 	}
 	return s, nil
+}
+
+// connect makes a client, or takes the one that was brought along. Nothing is sent.
+func (s *Store) connect(o *Options) error {
+	switch {
+	case o.Client == nil:
+	case o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0:
+		return errors.New(
+			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
+	case !looks(o.Client):
+		return errors.New("redis: Client must look whether the server is another each time when it connects: set its " +
+			"OnConnect to what redisstore.OnConnect returns")
+	default:
+		return nil
+	}
+	s.conns = &conns.Set{}
+	settings, err := o.settings(s.conns)
+	if err != nil {
+		return err
+	}
+	settings.OnConnect = s.meet
+	if s.owned = true; o.SentinelMaster == "" {
+		s.client, s.addr = sdk.NewClient(settings), settings.Addr
+	} else {
+		s.client, s.addr = o.followSentinels(settings), o.SentinelMaster+", as Sentinels on "+settings.Addr+" say"
+	}
+	if inTheClear(settings) {
+		s.warned.always = append(s.warned.always,
+			s.sentence("the connection has no TLS: on its way, the password and every lock can be read "+
+				"and changed; use rediss:// or --redis-tls"))
+	}
+	return nil
 }
 
 // Addr is where the server is, without user and password.

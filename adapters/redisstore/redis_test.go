@@ -1,9 +1,12 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
+
+	sdk "github.com/redis/go-redis/v9"
 
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/emulator/redistest"
@@ -70,6 +73,16 @@ func open(t testing.TB, server *redistest.Server, o *redisstore.Options) *rediss
 		}
 	})
 	return s
+}
+
+// onConnect is for a client that is brought along.
+func onConnect(t *testing.T, prefix string) func(context.Context, *sdk.Conn) error {
+	t.Helper()
+	f, err := redisstore.OnConnect(prefix, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func key(id string) docstore.Key { return docstore.Key{Kind: "locks", Tenant: "acme", ID: id} }

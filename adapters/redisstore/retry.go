@@ -111,8 +111,11 @@ func silent(err error) bool {
 }
 
 // isPassing reports whether the server rejected a request for now.
-func isPassing(err error) bool {
-	return slices.ContainsFunc(passing, func(p string) bool { return sdk.HasErrorPrefix(err, p) })
+func isPassing(err error) bool { return begins(err, passing) }
+
+// begins reports whether an error of the server begins with one of these.
+func begins(err error, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return sdk.HasErrorPrefix(err, p) })
 }
 
 // unsent reports whether a request that failed never left this process.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
 	_ "embed"
@@ -65,6 +66,10 @@ var (
 	pruneText string
 	//go:embed layout.lua
 	layoutText string
+	//go:embed identity.lua
+	identityText string
+	//go:embed server.lua
+	serverText string
 	//go:embed claim.lua
 	claimText string
 	//go:embed read.lua
@@ -95,7 +100,9 @@ var (
 	keptScript  = newScript(keptText)
 	dueScript   = newScript(dueText)
 	checkScript = rawScript(checkText)
-	claimScript = rawScript(claimText)
+	claimScript = rawScript(strings.Replace(claimText, "$SERVER\n", identityText, 1))
+
+	serverScript = rawScript(strings.Replace(serverText, "$SERVER\n", identityText, 1))
 
 	layoutScript = rawScript(layoutText)
 	markScript   = rawScript(markText)
@@ -127,7 +134,8 @@ func (s *Store) do(ctx context.Context, doing string, sc *script, step []docstor
 
 func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []docstore.Write, of *shard, keys []string,
 	args []byte) (reply, error) {
-	if err := s.lost(); err != nil {
+	if err := cmp.Or(s.lost(), s.evicting()); err != nil {
+		s.lookSometimes()
 		return reply{}, s.unknown(doing, err)
 	}
 	s.conns.Begin()
@@ -155,6 +163,7 @@ func (s *Store) doOnce(ctx context.Context, doing string, sc *script, step []doc
 	if len(keys) < fewKeys {
 		send = of.line.send
 	}
+	send = s.meeting(of, send)
 	command = append(command, arg)
 	if sc.carried != "" {
 		command = append(command, &sc.carried)

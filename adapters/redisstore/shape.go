@@ -321,11 +321,11 @@ func (s *shaper) write(w docstore.Write) (c changes) {
 		n := s.arg()
 		declared, sum := s.work('n', i)
 		if s.lua {
-			begin, reach := "0", ""
+			begin, reach, behind := "0", "", ""
 			if starts {
-				begin, reach = startText, fmt.Sprintf(reachText, sum)
+				begin, reach, behind = startText, fmt.Sprintf(reachText, sum), fmt.Sprintf(behindText, sum)
 			}
-			c.before = append(c.before, fmt.Sprintf(addText, declared, sum, s.field(f), n, begin, reach))
+			c.before = append(c.before, fmt.Sprintf(addText, declared, sum, s.field(f), n, begin, reach, behind))
 		}
 		set(s.field(f), sum)
 	}
@@ -372,7 +372,7 @@ end
 if %[2]s == nil then
   %[2]s = %[5]s
 end
-if type(%[2]s) ~= 'number' or %[2]s %% 1 ~= 0 or
+if type(%[2]s) ~= 'number' or %[2]s %% 1 ~= 0 or%[7]s
   %[4]s > 0 and %[2]s > MAX - %[4]s or %[4]s < 0 and %[2]s < -MAX - %[4]s then
   damaged = true
 else
@@ -381,10 +381,12 @@ else
 `
 )
 
-// A counter that starts at the time does so above the floor, and moves that.
+// A counter that starts at the time does so above the floor, and moves that. It does not go on from below what the
+// store may have forgotten, see server.lua.
 const (
-	startText = "math.max(now * 1000, floor)\n  started = true"
-	reachText = "  if %[1]s > reached then\n    reached = %[1]s\n  end\n"
+	startText  = "math.max(now * 1000, floor)\n  started = true"
+	behindText = "\n  least and %[1]s < least or"
+	reachText  = "  if %[1]s > reached then\n    reached = %[1]s\n  end\n"
 )
 
 // origin is where the value of a field comes from that is returned after a write.
@@ -537,7 +539,7 @@ func single(w docstore.Write) (text string, origins []origin) {
 		applied = "return pack(" + strings.Join(append([]string{"'applied', now, writes"}, c.shown...), ", ") + ")"
 	}
 	found := c.found(index, "return pack('refused', now, writes, 1) .. (stored or pack(nil))",
-		"return pack('damaged', now, writes, 1) .. (stored or pack(nil)) .. pack(floor)")
+		"return pack('damaged', now, writes, 1) .. (stored or pack(nil)) .. pack(floor, least)")
 	return program(args, "call('MGET', KEYS[1], KEYS[4])", functions, singleText+found,
 		c.change()+"call('MSET', KEYS[1], own, key, after)\n"+applied), c.origins
 }
@@ -560,7 +562,7 @@ func several(of []docstore.Write) string {
 			change = c.change() + "call('SET', key, after)\nreturn after\n"
 		}
 		found := c.found("", "refused[#refused + 1] = pack(i) .. (stored or pack(nil))\n  return",
-			"damage = damage or pack('damaged', now, writes, i) .. (stored or pack(nil)) .. pack(floor)\n  return")
+			"damage = damage or pack('damaged', now, writes, i) .. (stored or pack(nil)) .. pack(floor, least)\n  return")
 		functions = append(functions, "function(i, v, id, key, ids, by)\nlocal stored = call('GET', key)\ncall('ZCARD', ids)\n"+
 			found+"return function()\n"+change+"end\nend")
 	}

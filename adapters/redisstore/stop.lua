@@ -24,7 +24,7 @@ if generation ~= wanted or writes < known or latest < mine then
     outcome = 'raised'
     if raised <= before then
       outcome, generation = 'back', string.format('lost:%s.%.0f', name, before)
-      call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at, writers))
+      call('SET', KEYS[1], pack(generation, writes, floor, indexed, indexes, at, writers, least))
     end
   end
   return pack(outcome, now, writes, generation)

@@ -100,6 +100,14 @@ func parseDamage(rest unpacker, writes []docstore.Write, at time.Time) (damaged,
 	if err != nil {
 		return nil, err
 	}
+	if least := rest.next(); least.kind != isNil {
+		if least.kind != isInt {
+			return nil, errPacked
+		}
+		if behind := writes[i].Behind(least.n, found); behind != nil {
+			return behind, nil
+		}
+	}
 	if _, damaged = writes[i].StartFrom(floor, found, at).Apply(found, at); damaged == nil {
 		return nil, fmt.Errorf("%s is said to be damaged, and is not", writes[i].Key)
 	}

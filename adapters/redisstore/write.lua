@@ -11,7 +11,7 @@
 --   applied   for each write the document after; of a single one that says what it wants returned, the values of those fields that its
 --             caller does not know
 --   refused   for each write whose condition does not hold: its number, the document found
---   damaged   the number of a write that cannot be done, the document found, the floor
+--   damaged   the number of a write that cannot be done, the document found, the floor, and what counters go on from, nil for nothing
 --
 -- A script that fails half-way is not undone. Hence the order: first everything is read, and checked in full; a key of another type ends the
 -- script there. Only then it writes.
@@ -24,7 +24,7 @@ if not now then
   now = time[1] * 1000 + (micro - micro % 1000) / 1000
 end
 local all = $READ
-local generation, writes, floor, indexed, indexes, at, writers = unpack(all[1] or '')
+local generation, writes, floor, indexed, indexes, at, writers, least = unpack(all[1] or '')
 $STOP
 local byte = string.byte
 $FUNCTIONS
@@ -38,5 +38,5 @@ if indexes ~= '' then
   indexed = indexed + 1
 end
 $WROTE
-local own = pack(generation, writes, floor, indexed, indexes, at, writers)
+local own = pack(generation, writes, floor, indexed, indexes, at, writers, least)
 $CHANGE

@@ -10,9 +10,10 @@ import (
 )
 
 // TestAllocationsOfACycle: the document that was written is not parsed when it is read. The condition of an acquire has
-// 39 of the allocations: it asks four fields for the request, and four more for whether it was given up.
+// 39 of the allocations: it asks four fields for the request, and four more for whether it was given up. It reads what
+// counters go on from with 6, and moves what it forgets with 2.
 func TestAllocationsOfACycle(t *testing.T) {
-	const most = 229
+	const most = 237
 	cycle := cycler(t, open(t, filepath.Join(t.TempDir(), "leasehold.db"), nil))
 	for range 3 {
 		cycle()

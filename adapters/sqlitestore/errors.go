@@ -41,7 +41,8 @@ func (s *Store) explain(doing string, err error) error {
 		return fmt.Errorf("sqlite: %s %s: the file is corrupt or not a database: restore a backup, "+
 			"or save what is left with the sqlite3 command .recover: %w", doing, s.path, err)
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
-		reason = fmt.Sprintf("another process kept the file locked for longer than %v (Options.BusyTimeout)", s.busy)
+		return fmt.Errorf("%w: sqlite: %s %s: another process kept the file locked for longer than %v (Options.BusyTimeout): %s: %w",
+			docstore.ErrBlocked, doing, s.path, s.busy, s.holder(), err)
 	case codes.SQLITE_FULL:
 		return fmt.Errorf(
 			"%w: sqlite: %s %s: the disk is full: free some space (the log alone takes 1 to 2 MB), reading still works: %w",
@@ -62,6 +63,9 @@ func (s *Store) explain(doing string, err error) error {
 	return fmt.Errorf("%w: sqlite: %s %s: %s: %w", docstore.ErrUnavailable, doing, s.path, reason, err)
 }
 
+// unknownHolder is what is said of a process that has the lock where it cannot be named.
+const unknownHolder = "look for one that has the file open, and is stopped or waits for a disk"
+
 // pauses between attempts at a lock that another process holds. They are about as long as a commit: with longer ones
 // this process would lose the lock again and again to a process that asks more often.
 var pauses = backoff.Policy{First: 200 * time.Microsecond, Max: 2 * time.Millisecond}
@@ -69,11 +73,12 @@ var pauses = backoff.Policy{First: 200 * time.Microsecond, Max: 2 * time.Millise
 // retry repeats do, which must be repeatable, for as long as another process holds a lock that it needs, up to the
 // busy timeout and the context's end.
 func (s *Store) retry(ctx context.Context, do func() error) error {
+	return s.retryUntil(ctx, time.Now().Add(s.busy), do)
+}
+
+// retryUntil is retry up to a time. It does it once in any case.
+func (s *Store) retryUntil(ctx context.Context, end time.Time, do func() error) error {
 	err := do()
-	if !isBusy(err) {
-		return err
-	}
-	end := time.Now().Add(s.busy)
 	for retry := 0; isBusy(err) && time.Now().Before(end); retry++ {
 		if err := pauses.Sleep(ctx, retry); err != nil {
 			return err

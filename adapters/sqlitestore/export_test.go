@@ -20,6 +20,9 @@ var (
 // Queued is the number of calls of Write that wait for the writer.
 func (s *Store) Queued() int { return s.writer.queue.size() }
 
+// LargeLog are the warnings of a log of so many bytes.
+func (s *Store) LargeLog(n int64) []string { return s.largeLog(n) }
+
 // Exec runs a statement on the writing connection. No write may be under way.
 func (s *Store) Exec(sql string) error { return s.writer.conn.exec(sql) }
 

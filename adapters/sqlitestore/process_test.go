@@ -27,7 +27,7 @@ const (
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(s *sqlitestore.Store, name string) error{"race": race, "count": countForever,
-		"beside": writeBeside, "fill": fill, "look": look, "once": writeOnce}
+		"beside": writeBeside, "fill": fill, "look": look, "once": writeOnce, "keep": keepLock}
 	role, name, _ := strings.Cut(os.Getenv(roleEnv), ":")
 	if role == "" {
 		os.Exit(m.Run())

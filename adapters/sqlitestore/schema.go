@@ -107,7 +107,7 @@ func setDurable(path string, c *conn) error {
 	// fullfsync is for macOS, whose fsync does not reach through the drive's own cache.
 	// The log is brought into the file from 1 MB on, not from 4 MB: every write needs room in it, also on a small disk.
 	for name, want := range map[string]int64{"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1,
-		"wal_autocheckpoint": 256} {
+		"wal_autocheckpoint": 256, "journal_size_limit": logKept} {
 		if err := c.exec(fmt.Sprintf("PRAGMA %s = %d", name, want)); err != nil {
 			return err
 		}

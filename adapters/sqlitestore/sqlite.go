@@ -28,7 +28,9 @@
 //
 // # What can go wrong
 //
-// Another process may keep the write lock for longer than Options.BusyTimeout, the disk may be full or fail, the file
+// Another process may keep the write lock for longer than Options.BusyTimeout: that is [docstore.ErrBlocked], and names
+// it on Linux. A call waits no longer than that for the lock. The log may grow while another process reads for long; it
+// shrinks when that has ended, see [Store.Warnings]. The disk may be full or fail, the file
 // or its log may be taken away: those are [docstore.ErrUnavailable], with the path and the reason in the text. Every
 // read and write makes sure that the files are there before it is answered, a write once more after its commit. A file
 // that is corrupt is an error of its own, because retrying does not help. A write is on the disk before it is
@@ -76,6 +78,7 @@ type Store struct {
 	opened os.FileInfo
 
 	companions []watched
+	older      atomic.Bool           // the file was found to be older than it was
 	gone       atomic.Pointer[error] // why the companions are no longer those of the file
 
 	writer *writer
@@ -170,9 +173,15 @@ func (s *Store) disconnect() error {
 	return errors.Join(errs...)
 }
 
-// Warnings are sentences for the log about what [Open] found: a file or a folder that other users of the machine can
-// change.
-func (s *Store) Warnings() []string { return exposed(s.path) }
+// Warnings are sentences for the log: about a file or a folder that other users of the machine can change, about a file
+// that was found to be older than what this store has written, and about a log that has grown to 64 MiB.
+func (s *Store) Warnings() []string {
+	found := exposed(s.path)
+	if s.older.Load() {
+		found = append(found, fmt.Sprintf("%s: %v", s.path, errOlder))
+	}
+	return append(found, s.largeLog(s.LogBytes())...)
+}
 
 // Close implements [docstore.Store]. It lets calls in progress end, brings the log into the file and closes it.
 func (s *Store) Close() error { return s.calls.Close(s.release) }
@@ -202,6 +211,7 @@ func (s *Store) release() error {
 func (s *Store) Usage() docstore.Usage {
 	u := s.sent.Usage()
 	u.Requests, u.Warnings = s.writer.transactions.Load(), len(s.Warnings())
+	u.Log = docstore.Log{Known: true, Bytes: s.LogBytes()}
 	return u
 }
 

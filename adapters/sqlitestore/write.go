@@ -34,6 +34,8 @@ type call struct {
 	mu      sync.Mutex
 	taken   bool
 	givenUp bool
+
+	begun time.Time // when it came into the queue
 }
 
 // Write implements [docstore.Store]. If the context ends while the call waits for its turn, nothing is written and the
@@ -85,6 +87,7 @@ type queue struct {
 
 func (q *queue) add(c *call) {
 	q.mu.Lock()
+	c.begun = time.Now()
 	q.calls = append(q.calls, c)
 	q.mu.Unlock()
 	select {
@@ -97,6 +100,27 @@ func (q *queue) size() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.calls)
+}
+
+// oldest is when the first call came that waits.
+func (q *queue) oldest() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.calls) == 0 {
+		return time.Now() // it is not asked then
+	}
+	return q.calls[0].begun
+}
+
+// since is how many of the calls that wait came up to a time: they are in the order of their arrival.
+func (q *queue) since(at time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for n < len(q.calls) && !q.calls[n].begun.After(at) {
+		n++
+	}
+	return n
 }
 
 // take removes up to most calls, the oldest first, and returns those that were not given up, each with its mu held.
@@ -128,18 +152,23 @@ type writer struct {
 	queue queue
 	ended chan struct{}
 
-	begin, commit, rollback, read, put, putEnd, remove, prune, floor, setFloor *stmt
+	begin, commit, rollback, read, put, putEnd, remove, prune, facts, setFact *stmt
 
 	text  []byte  // of the document being written
 	memo  memo    // of what was read and written last
 	ends  []int64 // of the documents of the call being evaluated, in order, as the file has them; 0 for none
 	marks marks
 
+	counters counters
+	sinceCut int // transactions since it was tried to cut the log
+
 	transactions, applied, refused atomic.Int64
 }
 
 func newWriter(s *Store, c *conn) *writer {
-	return &writer{store: s, conn: c, queue: queue{wake: make(chan struct{}, 1)}, ended: make(chan struct{})}
+	w := &writer{store: s, conn: c, queue: queue{wake: make(chan struct{}, 1)}, ended: make(chan struct{})}
+	w.counters.w = w
+	return w
 }
 
 func (w *writer) prepare() (err error) {
@@ -162,9 +191,9 @@ func (w *writer) statements() map[string]**stmt {
 		"INSERT INTO docs (kind, tenant, id, doc, keep_until) VALUES (?, ?, ?, ?, ?) " +
 			"ON CONFLICT DO UPDATE SET doc = excluded.doc, keep_until = excluded.keep_until": &w.putEnd,
 		"DELETE FROM docs WHERE kind = ? AND tenant = ? AND id = ?": &w.remove,
-		pruneSQL:    &w.prune,
-		floorSQL:    &w.floor,
-		setFloorSQL: &w.setFloor,
+		pruneSQL:   &w.prune,
+		factsSQL:   &w.facts,
+		setFactSQL: &w.setFact,
 	}
 }
 
@@ -187,17 +216,21 @@ func (w *writer) stop() {
 // serve takes the write lock, then all calls that wait by then: while another process keeps the lock, the group
 // grows.
 func (w *writer) serve() {
-	waiting := w.queue.size()
-	if err := w.lock(); err != nil {
+	waiting, busy := w.queue.size(), w.store.busy
+	if err := w.lock(w.queue.oldest().Add(busy)); err != nil {
+		if isBusy(err) { // each call has its own time
+			waiting = max(1, w.queue.since(time.Now().Add(-busy)))
+		}
 		w.fail(w.queue.take(waiting), err)
 		return
 	}
 	w.apply(w.queue.take(maxBatch))
+	w.cutLog()
 }
 
-// lock begins a transaction.
-func (w *writer) lock() error {
-	if err := w.store.retry(context.Background(), func() error { return w.begin.exec() }); err != nil {
+// lock begins a transaction, and waits for other processes until a time.
+func (w *writer) lock(end time.Time) error {
+	if err := w.store.retryUntil(context.Background(), end, func() error { return w.begin.exec() }); err != nil {
 		return err
 	}
 	if err := w.store.stillThere(); err != nil {
@@ -266,13 +299,14 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 			did.change = did.change || n > 0 || shrunk
 			continue
 		}
-		w.marks.started, w.ends = false, w.ends[:0]
-		e, err := driver.EvaluateFrom(c.writes, now, w.start, w.get)
+		w.marks.started, w.ends, w.counters.now = false, w.ends[:0], now
+		e, err := driver.EvaluateFrom(c.writes, now, &w.counters, w.get)
 		if code(err) != 0 {
 			return did, err
 		}
 		if err != nil {
 			c.err = err
+			did.change = did.change || w.marks.back // it stands in the file now
 			continue
 		}
 		if c.result = e.Result(); !e.Applied {
@@ -286,6 +320,7 @@ func (w *writer) evaluate(calls []*call) (did done, err error) {
 				return did, err
 			}
 			did.changed = append(did.changed, c.writes[i].Key)
+			w.marks.grants(c.writes[i], after)
 		}
 		if err := w.reached(e.Reached); err != nil {
 			return did, err
@@ -346,8 +381,9 @@ func (w *writer) separate(calls []*call, cause error) {
 		w.fail(calls, cause)
 		return
 	}
+	end := time.Now().Add(w.store.busy)
 	for i := range calls {
-		if err := w.lock(); err != nil {
+		if err := w.lock(end); err != nil {
 			w.fail(calls[i:i+1], err)
 			continue
 		}

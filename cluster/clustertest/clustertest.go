@@ -47,7 +47,7 @@ func (o Open) open(t *testing.T) *fixture {
 	if wait == nil {
 		wait = time.Sleep
 	}
-	m, err := p.Join(t.Context(), "ann", contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind},
+	m, err := p.Join(patient(t), "ann", contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind},
 		Partitions: 16, TTLSeconds: 3600})
 	if err != nil {
 		t.Fatalf("join: %v", err)
@@ -58,7 +58,7 @@ func (o Open) open(t *testing.T) *fixture {
 // claim asks for the identity, for a lock of ten seconds.
 func (f *fixture) claim(request string) (contracts.Activation, error) {
 	f.t.Helper()
-	o, err := f.Claim(f.t.Context(), kind, id, contracts.ActivationClaimRequest{RequestID: request, LockTTLSeconds: 10})
+	o, err := f.Claim(patient(f.t), kind, id, contracts.ActivationClaimRequest{RequestID: request, LockTTLSeconds: 10})
 	return o.Activation, err
 }
 
@@ -74,20 +74,20 @@ func (f *fixture) claimed(request string) contracts.Activation {
 }
 
 func (f *fixture) activated(a contracts.Activation) error {
-	_, err := f.Activated(f.t.Context(), kind, id, contracts.ActivationHoldRequest{Member: a.Member,
+	_, err := f.Activated(patient(f.t), kind, id, contracts.ActivationHoldRequest{Member: a.Member,
 		Incarnation: a.Incarnation, FencingToken: a.FencingToken})
 	return err
 }
 
 func (f *fixture) failed(a contracts.Activation, reason string) error {
-	_, err := f.Failed(f.t.Context(), kind, id, contracts.ActivationFailedRequest{
+	_, err := f.Failed(patient(f.t), kind, id, contracts.ActivationFailedRequest{
 		Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken, Reason: reason,
 	})
 	return err
 }
 
 func (f *fixture) deactivate(a contracts.Activation) error {
-	_, err := f.Deactivate(f.t.Context(), kind, id, contracts.ActivationEndRequest{Member: a.Member,
+	_, err := f.Deactivate(patient(f.t), kind, id, contracts.ActivationEndRequest{Member: a.Member,
 		Incarnation: a.Incarnation, FencingToken: a.FencingToken})
 	return err
 }
@@ -108,7 +108,7 @@ func Locker(t *testing.T, open Open) {
 		outcomes := make(chan error)
 		for n := range callers {
 			go func() {
-				_, err := f.Claim(context.WithoutCancel(t.Context()), kind, id, contracts.ActivationClaimRequest{
+				_, err := f.Claim(context.WithoutCancel(patient(t)), kind, id, contracts.ActivationClaimRequest{
 					RequestID: fmt.Sprint("r", n), LockTTLSeconds: 10})
 				outcomes <- err
 			}()
@@ -165,7 +165,7 @@ func Locker(t *testing.T, open Open) {
 	})
 	t.Run("it expires", func(t *testing.T) {
 		f := open.open(t)
-		o, err := f.Claim(t.Context(), kind, id, contracts.ActivationClaimRequest{RequestID: "r1", LockTTLSeconds: 1})
+		o, err := f.Claim(patient(t), kind, id, contracts.ActivationClaimRequest{RequestID: "r1", LockTTLSeconds: 1})
 		is(t, "claim", err, "")
 		_, err = f.claim("r2")
 		is(t, "a claim before that", err, contracts.CodeActivationLocked)
@@ -179,17 +179,17 @@ func Locker(t *testing.T, open Open) {
 	})
 	t.Run("a transfer is a lock of the next owner", func(t *testing.T) {
 		f := open.open(t)
-		bob, err := f.Join(t.Context(), "bob", contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind},
+		bob, err := f.Join(patient(t), "bob", contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind},
 			TTLSeconds: 3600})
 		is(t, "join", err, "")
-		o, err := f.Claim(t.Context(), kind, id, contracts.ActivationClaimRequest{RequestID: "r1"})
+		o, err := f.Claim(patient(t), kind, id, contracts.ActivationClaimRequest{RequestID: "r1"})
 		is(t, "claim", err, "")
 		a, to := o.Activation, bob
 		if a.Member == bob.Member {
 			to = f.member
 		}
 		is(t, "activated", f.activated(a), "")
-		o, err = f.Transfer(t.Context(), kind, id, contracts.ActivationTransferRequest{
+		o, err = f.Transfer(patient(t), kind, id, contracts.ActivationTransferRequest{
 			Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken, RequestID: "r2", To: to.Member,
 		})
 		is(t, "transfer", err, "")
@@ -207,7 +207,7 @@ func Locker(t *testing.T, open Open) {
 func Storage(t *testing.T, open Open) {
 	shows := func(f *fixture, step string, phase contracts.Phase, token int64) contracts.Activation {
 		f.t.Helper()
-		a, err := f.Activation(f.t.Context(), kind, id)
+		a, err := f.Activation(patient(f.t), kind, id)
 		if err != nil || a.Phase != phase || a.FencingToken != token || a.Member != f.member.Member ||
 			a.Incarnation != f.member.Incarnation {
 			f.t.Errorf("%s: %+v, %v; want it %s", step, a, err, phase)
@@ -216,7 +216,7 @@ func Storage(t *testing.T, open Open) {
 	}
 	t.Run("it has the owner from the lock to the end", func(t *testing.T) {
 		f := open.open(t)
-		_, err := f.Activation(t.Context(), kind, id)
+		_, err := f.Activation(patient(t), kind, id)
 		is(t, "before the first claim", err, contracts.CodeNotFound)
 		a := f.claimed("r1")
 		shows(f, "while it is locked", contracts.PhaseLocked, a.FencingToken)
@@ -234,7 +234,7 @@ func Storage(t *testing.T, open Open) {
 		a := f.claimed("r1")
 		write := func(step string, a contracts.Activation, version int64, state string, code contracts.Code) {
 			t.Helper()
-			_, err := f.WriteState(t.Context(), kind, id, contracts.ActivationStateRequest{
+			_, err := f.WriteState(patient(t), kind, id, contracts.ActivationStateRequest{
 				RequestID: step, Member: a.Member, Incarnation: a.Incarnation, FencingToken: a.FencingToken, StateVersion: version,
 				State: []byte(state),
 			})
@@ -272,25 +272,25 @@ func Host(t *testing.T, open func(*testing.T) cluster.Host, serves, broken clust
 		h := open(t)
 		for token := range int64(3) {
 			a := cluster.Activation{Identity: serves, Token: token + 1}
-			ctx, cancel := context.WithCancelCause(t.Context())
+			ctx, cancel := context.WithCancelCause(patient(t))
 			if err := h.Activate(ctx, a); err != nil {
 				t.Errorf("activation %d: %v", token+1, err)
 			}
 			reason := errors.New("the test ends it")
 			cancel(reason)
-			h.Deactivate(t.Context(), a, reason)
+			h.Deactivate(patient(t), a, reason)
 		}
 	})
 	t.Run("it returns when the context has ended", func(t *testing.T) {
 		h, returned := open(t), make(chan error, 1)
-		ctx, cancel := context.WithCancelCause(t.Context())
+		ctx, cancel := context.WithCancelCause(patient(t))
 		cancel(cluster.ErrLost)
 		a := cluster.Activation{Identity: serves, Token: 1}
 		go func() { returned <- h.Activate(ctx, a) }()
 		select {
 		case err := <-returned:
 			if err == nil {
-				h.Deactivate(t.Context(), a, cluster.ErrLost)
+				h.Deactivate(patient(t), a, cluster.ErrLost)
 			}
 		case <-time.After(time.Minute):
 			t.Error("it does not return")
@@ -300,9 +300,16 @@ func Host(t *testing.T, open func(*testing.T) cluster.Host, serves, broken clust
 		return
 	}
 	t.Run("its error has a reason", func(t *testing.T) {
-		if err := open(t).Activate(t.Context(), cluster.Activation{Identity: broken, Token: 1}); err == nil ||
+		if err := open(t).Activate(patient(t), cluster.Activation{Identity: broken, Token: 1}); err == nil ||
 			err.Error() == "" {
 			t.Errorf("the error is %v", err)
 		}
 	})
+}
+
+// patient is the context of calls that are judged by what they do: a machine that others use may take long for each.
+func patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	t.Cleanup(cancel)
+	return ctx
 }

@@ -23,7 +23,7 @@ func Events(t *testing.T, open Open, ann, bob string) {
 		p, _ := open(t)
 		f := &feed{Provider: p, t: t, members: map[string]contracts.MemberState{}}
 		for _, name := range members {
-			m, err := p.Join(t.Context(), name, contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind},
+			m, err := p.Join(patient(t), name, contracts.MemberJoinRequest{RequestID: "join", Kinds: []string{kind},
 				Partitions: 16, TTLSeconds: 3600})
 			if err != nil {
 				t.Fatalf("join: %v", err)
@@ -115,7 +115,7 @@ func Events(t *testing.T, open Open, ann, bob string) {
 				continue // each member loses its first one
 			}
 			to := map[string]string{ann: bob, bob: ann}[a.Member]
-			_, err := f.Transfer(t.Context(), kind, a.ID, contracts.ActivationTransferRequest{Member: a.Member,
+			_, err := f.Transfer(patient(t), kind, a.ID, contracts.ActivationTransferRequest{Member: a.Member,
 				Incarnation: a.Incarnation, FencingToken: a.FencingToken, RequestID: "t", To: to})
 			is(t, "transfer", err, "")
 		}
@@ -143,7 +143,7 @@ func Events(t *testing.T, open Open, ann, bob string) {
 		is(t, "the time of an event", err, "")
 		r := cluster.NewEventReader(f, cluster.EventQuery{After: at.Add(-48 * time.Hour).UTC().Format(contracts.TimeFormat)})
 		for range 2 {
-			_, _, err = r.Next(t.Context())
+			_, _, err = r.Next(patient(t))
 			is(t, "two days ago", err, contracts.CodeCursorExpired)
 		}
 		r.Restart()
@@ -154,7 +154,7 @@ func Events(t *testing.T, open Open, ann, bob string) {
 	t.Run("a place that no page gave is an error", func(t *testing.T) {
 		f := begin(t)
 		for _, after := range []string{"who knows?", "2026-01-01T00:00:00.000Z~x~*", "~"} {
-			_, err := f.Events(t.Context(), cluster.EventQuery{After: after})
+			_, err := f.Events(patient(t), cluster.EventQuery{After: after})
 			if !errors.Is(err, contracts.CodeInvalidArgument) || !strings.Contains(err.Error(), "after") {
 				t.Errorf("%q: %v, want %s of after", after, err, contracts.CodeInvalidArgument)
 			}
@@ -172,10 +172,10 @@ type feed struct {
 
 // active is an identity that its member has activated.
 func (f *feed) active(id string) contracts.Activation {
-	o, err := f.Claim(f.t.Context(), kind, id, contracts.ActivationClaimRequest{RequestID: "r"})
+	o, err := f.Claim(patient(f.t), kind, id, contracts.ActivationClaimRequest{RequestID: "r"})
 	a := o.Activation
 	if err == nil {
-		_, err = f.Activated(f.t.Context(), kind, id, contracts.ActivationHoldRequest{Member: a.Member,
+		_, err = f.Activated(patient(f.t), kind, id, contracts.ActivationHoldRequest{Member: a.Member,
 			Incarnation: a.Incarnation, FencingToken: a.FencingToken})
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (f *feed) active(id string) contracts.Activation {
 }
 
 func (f *feed) end(a contracts.Activation) {
-	if _, err := f.Deactivate(f.t.Context(), kind, a.ID, contracts.ActivationEndRequest{Member: a.Member,
+	if _, err := f.Deactivate(patient(f.t), kind, a.ID, contracts.ActivationEndRequest{Member: a.Member,
 		Incarnation: a.Incarnation, FencingToken: a.FencingToken}); err != nil {
 		f.t.Errorf("the end of %s: %v", a.ID, err)
 	}
@@ -201,7 +201,7 @@ func (f *feed) all(q cluster.EventQuery) []contracts.PlacementEvent {
 func (f *feed) rest(r *cluster.EventReader) (all []contracts.PlacementEvent) {
 	f.t.Helper()
 	for {
-		page, more, err := r.Next(f.t.Context())
+		page, more, err := r.Next(patient(f.t))
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -114,7 +114,8 @@ func (n *night) play() (first int64) {
 	const waits = `,"fair":true,"wait_seconds":20`
 	first = acquire("22:00", "ann", 3600, "", 200)
 	acquire("22:09:59", "ben", 600, waits, 409)
-	acquire("22:10", "ben", 600, waits, 409) // it has its place
+	acquire("22:10", "ben", 600, waits, 409)    // it has its place
+	acquire("22:10:05", "ben", 600, waits, 409) // which counts for as long as it comes again
 	n.send("22:10:05", "release", fmt.Sprintf(`{"owner_id":"ann","request_id":"e","fencing_token":%d}`, first), 200)
 	acquire("22:10:08", "ben", 600, waits, 200)
 	acquire("22:30", "cho", 600, "", 200)
@@ -414,10 +415,12 @@ func TestAuditOfOtherThings(t *testing.T) {
 		one   = ", granted 22:00, released 22:05:00.001Z"
 		two   = ", granted 22:06, forced 22:08 by : gone"
 		three = ", granted 22:09, expired 22:19"
-		alice = "alice+0, granted 22:01, handed over 22:10, then bob+1"
-		bob   = "bob+1 from alice, granted 22:10, taken over 22:30, then alice+2"
-		again = "alice+2 from bob took over, granted 22:30, released 22:40"
 	)
+	// Tokens of identities are above the time: those of another hour are as many microseconds apart.
+	minutes := func(n int64) string { return strconv.FormatInt(n*time.Minute.Microseconds(), 10) }
+	alice := "alice+0, granted 22:01, handed over 22:10, then bob+" + minutes(9)
+	bob := "bob+" + minutes(9) + " from alice, granted 22:10, taken over 22:30, then alice+" + minutes(29)
+	again := "alice+" + minutes(29) + " from bob took over, granted 22:30, released 22:40"
 	ofRun, ofID := []string{"--run", "nightly"}, []string{"--machine-id", strconv.FormatInt(id, 10)}
 	ofIdentity := []string{"--identity", "room/lobby", "--cluster", "chat"}
 	for _, q := range []struct {

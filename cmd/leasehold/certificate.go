@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/settings"
@@ -19,9 +20,10 @@ type certificate struct {
 	cert, key string
 	log       *slog.Logger
 
-	mu      sync.Mutex
-	pair    *tls.Certificate
-	changed time.Time // of the certificate's file
+	pair atomic.Pointer[tls.Certificate]
+
+	mu      sync.Mutex // who has it looks at the files
+	changed time.Time  // of the certificate's file
 	looked  time.Time
 }
 
@@ -66,25 +68,33 @@ func (t *certificate) read() error {
 	if err != nil {
 		return fmt.Errorf("%s and %s: %w", t.cert, t.key, err)
 	}
-	t.pair, t.changed, t.looked = &pair, found.ModTime(), time.Now()
+	t.pair.Store(&pair)
+	t.changed, t.looked = found.ModTime(), time.Now()
 	return nil
 }
 
-// latest is the certificate of the file as it is now. One that cannot be read leaves that of before.
+// latest is the certificate of the file as it is now. One that cannot be read leaves that of before. One connection
+// looks, and no other waits for it: a file system may hang.
 func (t *certificate) latest(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	if t.mu.TryLock() {
+		defer t.mu.Unlock()
+		t.look()
+	}
+	return t.pair.Load(), nil
+}
+
+// look reads the files if they have changed. Its caller has the lock.
+func (t *certificate) look() {
 	if time.Since(t.looked) < lookForCertificate {
-		return t.pair, nil
+		return
 	}
 	t.looked = time.Now()
 	if found, err := os.Stat(t.cert); err == nil && found.ModTime().Equal(t.changed) {
-		return t.pair, nil
+		return
 	}
 	if err := t.read(); err != nil { // a key that is written after its certificate: the next look reads both
 		t.log.Error("the certificate cannot be read: that of before is used", "err", err)
-		return t.pair, nil
+		return
 	}
-	t.log.Info("the certificate was read again", "until", t.pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
-	return t.pair, nil
+	t.log.Info("the certificate was read again", "until", t.pair.Load().Leaf.NotAfter.UTC().Format(time.RFC3339))
 }

@@ -44,7 +44,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 		if err != nil || c.scheme() != "https" {
 			t.Fatal(err)
 		}
-		first := c.pair
+		first := c.pair.Load()
 		use := func(same bool, when string) {
 			t.Helper()
 			if got, err := c.latest(nil); err != nil || (got == first) != same {
@@ -63,9 +63,14 @@ func TestCertificateIsRenewed(t *testing.T) {
 		use(true, "before it looks again")
 		time.Sleep(time.Nanosecond)
 		use(false, "renewed")
-		first = c.pair
+		first = c.pair.Load()
 		time.Sleep(lookForCertificate)
 		use(true, "not changed since")
+		write(cert, "CERTIFICATE", s.Certificate().Raw, 3*time.Second)
+		time.Sleep(lookForCertificate)
+		c.mu.Lock() // another connection looks, and its file system hangs
+		use(true, "beside one that looks")
+		c.mu.Unlock()
 	})
 	if none, err := openCertificate(&settings.Config{}, nil); none != nil || err != nil || none.scheme() != "http" {
 		t.Errorf("without a certificate: %v, %v", none, err)

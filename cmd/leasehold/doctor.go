@@ -20,6 +20,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
+	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
@@ -158,6 +159,7 @@ func (cmd *doctorCmd) settings(ctx context.Context, e *examination) error {
 	defer closeLogged(quiet, "close the store", store.Close)
 	return errors.Join(
 		e.tell("store", "ok", where, ""),
+		e.log(store),
 		e.warnings(store),
 		e.write(ctx, store),
 		e.clock(ctx, c, store),
@@ -209,6 +211,12 @@ func (e *examination) audit(c *settings.Config) error {
 		err = tryFolder(filepath.Dir(c.AuditLog))
 	case err == nil:
 		err = f.Close()
+		if err == nil && c.AuditSize > 0 {
+			err = tryFolder(filepath.Dir(c.AuditLog)) // it is renamed there
+		}
+	}
+	if detail, fix := auditBesideStore(c); err == nil && detail != "" {
+		return e.tell("audit", "warn", detail, fix)
 	}
 	return e.result("audit", err, "events go to "+c.AuditLog,
 		"let the server's user write there, or name another file with "+c.Name("LEASEHOLD_AUDIT_LOG"))
@@ -256,7 +264,7 @@ func (e *examination) certificate(c *settings.Config, log *slog.Logger) error {
 		}
 		return e.tell("certificate", "ok", "none: the server speaks HTTP without TLS", "")
 	}
-	leaf, err := x509.ParseCertificate(t.pair.Certificate[0])
+	leaf, err := x509.ParseCertificate(t.pair.Load().Certificate[0])
 	if err != nil {
 		return e.result("certificate", err, "", "")
 	}
@@ -269,6 +277,15 @@ func (e *examination) certificate(c *settings.Config, log *slog.Logger) error {
 		return e.tell("certificate", "warn", "it ends at "+until, fix)
 	}
 	return e.tell("certificate", "ok", "until "+until, "")
+}
+
+// log tells how large SQLite's log is; one that is too large is among the warnings.
+func (e *examination) log(store docstore.Store) error {
+	s, ok := store.(*sqlitestore.Store)
+	if !ok {
+		return nil
+	}
+	return e.tell("log", "ok", fmt.Sprintf("the log beside the database has %.1f MB", float64(s.LogBytes())/1e6), "")
 }
 
 // warnings tells what is set up in a way that can cost data, or money.
@@ -299,18 +316,20 @@ const clockWarning = time.Second
 
 // clock compares this machine's clock with the store's.
 func (e *examination) clock(ctx context.Context, c *settings.Config, store docstore.Store) error {
-	switch c.Store {
-	case "memory", "sqlite":
-		return e.tell("clock", "ok", "it is this machine's", "")
-	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	begin := time.Now()
-	read, err := store.Get(ctx, docstore.Key{Kind: httpapi.ReadyKind, ID: "0"})
-	if err != nil {
+	behind, at, err := httpapi.StoreBehind(ctx, store)
+	switch {
+	case err != nil:
 		return e.result("clock", err, "", "")
+	case behind > 0:
+		return e.tell("clock", "warn", httpapi.BehindText(behind), "set the clock of the store's machine by chrony or "+
+			"systemd-timesyncd, and start the store after time-sync.target")
+	case c.Store == "memory", c.Store == "sqlite":
+		return e.tell("clock", "ok", "it is this machine's", "")
 	}
-	low, high := time.Until(read.At), read.At.Sub(begin) // the store's clock is ahead by something between these
+	low, high := time.Until(at), at.Sub(begin) // the store's clock is ahead by something between these
 	if m, ok := store.(docstore.Meter); ok {
 		if u := m.Usage().Clock; u.Known { // the store's time is made of this clock
 			low, high = u.Offset-u.Uncertainty/2, u.Offset+u.Uncertainty/2

@@ -99,6 +99,7 @@ func TestDoctorOfSettings(t *testing.T) {
 		fix    string // a part of what it says to do
 	}{
 		{"sqlite", []string{"--data", data}, "", exitOK, "write ok", ""},
+		{"its log", []string{"--data", data}, "", exitOK, "log ok", ""},
 		{"its clock", []string{"--data", data}, "", exitOK, "clock ok", ""},
 		{"its index", []string{"--data", data}, "", exitOK, "index ok", ""},
 		{"its removal", []string{"--data", data}, "", exitOK, "removal ok", ""},
@@ -115,7 +116,10 @@ func TestDoctorOfSettings(t *testing.T) {
 			"--data"},
 		{"an empty file", []string{"--data", begun}, "", exitOK, "store warn", "--data"},
 		{"a folder that no one can write", []string{"--data", "/proc/leasehold"}, "", exitFailed, "store fail", "--data"},
-		{"audit events", []string{"--data", data, "--audit-log", filepath.Join(empty, "audit")}, "", exitOK, "audit ok", ""},
+		{"audit events", []string{"--store", "memory", "--audit-log", filepath.Join(empty, "audit")}, "", exitOK, "audit ok",
+			""},
+		{"audit events beside the store", []string{"--data", data, "--audit-log", filepath.Join(empty, "audit")}, "", exitOK,
+			"audit warn", "--audit-size"},
 		{"no folder for audit events", []string{"--data", data, "--audit-log", filepath.Join(empty, "none", "audit")}, "",
 			exitFailed, "audit fail", "--audit-log"},
 		{"no folder", []string{"--data", "/dev/null/x"}, "", exitFailed, "store fail", ""},

@@ -138,7 +138,7 @@ func emulateHTTP(
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w; choose another address with --listen", listen, err)
 	}
-	server := httpapi.Server(h, slog.New(slog.NewTextHandler(s.err, nil)))
+	server := httpapi.Server(h, slog.New(slog.NewTextHandler(s.err, nil)), httpapi.MaxConnections)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	url := "http://" + fromHere(l.Addr().String())

@@ -31,7 +31,7 @@ type lockRunCmd struct {
 	Wait     time.Duration     `help:"How long to wait for a lock that is held (default: not at all)."`
 	Skip     bool              `help:"A lock that cannot be had is no error: nothing is run, and the exit code is 0."`
 	Quiet    bool              `short:"q" help:"Say nothing but errors: not that the command waits, skips, or has trouble with renewals."`
-	Grace    time.Duration     `placeholder:"DURATION" help:"How long before the lease ends the command is asked to end if the lease is not renewed; less than half of --ttl. The default is a quarter of it, at most 10s."`
+	Grace    time.Duration     `placeholder:"DURATION" help:"How long before the lease ends the command is asked to end if the lease is not renewed; less than half of --ttl. The default is a tenth of it, at most 10s: what it is more, an outage that the lock survives is less."`
 	Metadata map[string]string `placeholder:"K=V" help:"Labels for people who look at the lock."`
 	Owner    string            `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who holds the lease (${env}); the default is user@host:process. With authentication: a suffix to the token's subject, by default the host's name and random characters."`
 	ttl
@@ -231,7 +231,7 @@ func (c *lockRunCmd) prepare(tenant string) (path string, err error) {
 	if err := c.checkSeveral(tenant); err != nil {
 		return "", err
 	}
-	c.Grace = cmp.Or(c.Grace, min(c.TTL/4, 10*time.Second))
+	c.Grace = cmp.Or(c.Grace, min(c.TTL/10, 10*time.Second))
 	return find(c.Command[0])
 }
 

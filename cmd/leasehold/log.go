@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
-	"sync"
 
 	"github.com/leasehold-dev/leasehold/functions/gcp"
 	"github.com/leasehold-dev/leasehold/functions/settings"
@@ -15,85 +13,45 @@ import (
 
 // logs are what a program writes beside its output.
 type logs struct {
-	log   *slog.Logger // lines of the level of the settings
-	audit *slog.Logger // audit events, whatever the level
-	close func() error
+	log     *slog.Logger // lines of the level of the settings
+	audit   *slog.Logger // audit events, whatever the level
+	unknown *slog.Logger // those of requests whose senders are not known
+	close   func() error
 }
 
-// openLogs opens the log on standard error, and the file of audit events if there is one.
+// Bounds of the file of audit events that strangers cause.
+const (
+	unknownSuffix    = ".rejected" // after the name of the other one
+	maxUnknownSize   = 16 << 20    // bytes of one file
+	maxUnknownFiles  = 4
+	bytesOfAuditSize = 1 << 20 // LEASEHOLD_AUDIT_SIZE is in MiB
+)
+
+// openLogs opens the log on standard error, and the files of audit events if there are some.
 func openLogs(c *settings.Config, s *streams) (*logs, error) {
 	all := newLog(c.Log, s)
-	l := &logs{log: telemetry.AtLeast(c.Level(), all), audit: all, close: func() error { return nil }}
+	l := &logs{log: telemetry.AtLeast(c.Level(), all), audit: all, unknown: all, close: func() error { return nil }}
 	if c.AuditLog == "" {
 		return l, nil
 	}
-	f := &auditFile{path: c.AuditLog}
-	if err := f.reopen(); err != nil {
-		return nil, fmt.Errorf("%s: cannot open the file of audit events: %w", c.Name("LEASEHOLD_AUDIT_LOG"), err)
-	}
-	l.audit = slog.New(fallback{telemetry.NewHandler(slog.NewJSONHandler(f, nil)), all})
-	end := f.reopenAt(reopens, all)
-	l.close = func() error { end(); return f.close() }
-	return l, nil
-}
-
-// auditFile is the file of audit events. A program that keeps it small renames it and sends SIGHUP: the file is opened
-// anew under its name, and each event is in one file, whole.
-type auditFile struct {
-	path string
-	mu   sync.Mutex
-	file *os.File
-}
-
-func (f *auditFile) Write(b []byte) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.file.Write(b)
-}
-
-// reopen goes on in the file that has the name now, and makes one if there is none. Where that fails it stays with the
-// one that it has.
-func (f *auditFile) reopen() error {
-	next, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	f.mu.Lock()
-	last := f.file
-	f.file = next
-	f.mu.Unlock()
-	if last == nil {
-		return nil
-	}
-	return last.Close()
-}
-
-// reopenAt opens the file anew at each of the signals, until it is ended. Failures are in the log.
-func (f *auditFile) reopenAt(signals []os.Signal, log *slog.Logger) (end func()) {
-	if len(signals) == 0 {
-		return func() {} // Notify would take none for all
-	}
-	asked, over := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(asked, signals...)
-	go func() {
-		defer close(over)
-		for range asked {
-			if err := f.reopen(); err != nil {
-				log.Error("the file of audit events cannot be opened anew: events go on in the one before", "err", err)
-			}
+	open := func(path string, size int64, files int) (*slog.Logger, *auditFile, error) {
+		f, err := openAuditFile(path, size, files, all)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: cannot open the file of audit events: %w", c.Name("LEASEHOLD_AUDIT_LOG"), err)
 		}
-	}()
-	return func() {
-		signal.Stop(asked)
-		close(asked)
-		<-over
+		return slog.New(fallback{telemetry.NewHandler(slog.NewJSONHandler(f, nil)), all}), f, nil
 	}
-}
-
-func (f *auditFile) close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.file.Close()
+	audit, file, err := open(c.AuditLog, c.AuditSize*bytesOfAuditSize, int(c.AuditFiles))
+	if err != nil {
+		return nil, err
+	}
+	unknown, ofUnknown, err := open(c.AuditLog+unknownSuffix, maxUnknownSize, maxUnknownFiles)
+	if err != nil {
+		return nil, errors.Join(err, file.close())
+	}
+	l.audit, l.unknown = audit, unknown
+	l.close = func() error { return errors.Join(file.close(), ofUnknown.close()) }
+	return l, nil
 }
 
 // newLog returns a log on standard error in a format of --log.

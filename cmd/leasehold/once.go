@@ -107,8 +107,9 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 			begun.Store(true)
 			return c.perform(ctx, path, l, s)
 		}, &once.Options{
-			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures,
-			Warn: func(err error) { c.sayf(s, "%v", err) },
+			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures, RetryFor: runRetryFor,
+			SettleTime: runSettleTime,
+			Warn:       func(err error) { c.sayf(s, "%v", err) },
 		})
 	switch {
 	case err != nil:
@@ -228,6 +229,14 @@ func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate gate, be
 	c.sayf(s, "%s is finished already%s%s, and nothing was run; %s", c.Analysis, since, result, next)
 	return nil
 }
+
+// runRetryFor is how long a run is asked for while no server responds: a command that a timer starts must outlast a
+// restart of the server.
+const runRetryFor = 30 * time.Second
+
+// runSettleTime is how long an interrupted process may go on to give up its request or to release the lock: nothing goes
+// on when it has ended. A second interrupt leaves it less, see [hurryTime].
+const runSettleTime = 10 * time.Second
 
 // lookTimeout bounds the look at an analysis that was skipped.
 const lookTimeout = 5 * time.Second

@@ -12,12 +12,24 @@ import (
 var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
 	syscall.SIGUSR2}
 
-// reopens are the signals at which the file of audit events is opened anew.
-var reopens = []os.Signal{syscall.SIGHUP}
-
 // pass sends a signal to the command and all that it started. It fails if no process is left.
 func pass(c *exec.Cmd, s os.Signal) {
 	if number, ok := s.(syscall.Signal); ok {
 		_ = syscall.Kill(-c.Process.Pid, number)
 	}
+}
+
+// sameDisk reports whether two files or folders are on one file system.
+func sameDisk(one, other string) bool {
+	var of [2]*syscall.Stat_t
+	for i, path := range []string{one, other} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return false
+		}
+		if of[i], _ = info.Sys().(*syscall.Stat_t); of[i] == nil {
+			return false
+		}
+	}
+	return of[0].Dev == of[1].Dev
 }

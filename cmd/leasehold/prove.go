@@ -27,7 +27,7 @@ type proveCmd struct {
 
 // Help is the longer help of the command.
 func (proveCmd) Help() string {
-	return `Looks for a broken promise, here and now, without a server. Clients ask servers for locks, runs and machine IDs, in virtual time, while faults happen: requests and responses are lost, late or doubled, the store refuses writes or carries them out and fails, clocks are wrong and are set, clients freeze and are killed, servers are restarted. The rules are those of this program, on its store in memory, and the clients judge responses and time by the code of the client libraries. After each step a judge compares what was granted, what was answered and what each client knows with the promises.
+	return `Looks for a broken promise, here and now, without a server. Clients ask servers for locks, runs and machine IDs, in virtual time, while faults happen: requests and responses are lost, late or doubled, the store refuses writes or carries them out and fails, clocks are wrong and are set, also that of the store, by up to a day, the store comes back as it was before, clients freeze and are killed, servers are restarted. The rules are those of this program, on its store in memory, and the clients judge responses and time by the code of the client libraries. After each step a judge compares what was granted, what was answered and what each client knows with the promises.
 
   leasehold prove
   leasehold prove --operations 1000000

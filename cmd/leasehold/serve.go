@@ -91,6 +91,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer closeLogged(log, "close the store", store.Close)
 	store = observed.store(store)
+	// Whether the store accepts requests is told elsewhere.
+	if behind, _, err := httpapi.StoreBehind(ctx, store); err == nil && behind > 0 {
+		log.Warn(httpapi.BehindText(behind))
+		observed.metrics.StoreBehind(behind)
+	}
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
 	pruned.Go(func() { setup.PruneLoop(pruning, store, log, observed.metrics) })
@@ -128,11 +133,12 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	defer closeLogged(log, "close the queue", done)
 	o := setup.API(c, ids, log)
 	o.Routes = append(o.Routes, task, sweep)
-	o.Leaving, o.Stop, o.Audit, o.Build, o.Metrics, o.Traces = stop.Done(), ctx.Done(), written.audit,
-		buildinfo.This(version), observed.metrics, observed.traces
+	o.Leaving, o.Stop, o.Build, o.Metrics, o.Traces = stop.Done(), ctx.Done(), buildinfo.This(version), observed.metrics,
+		observed.traces
+	o.Audit, o.AuditUnknown = written.audit, written.unknown
 	o.History = history(c.AuditLog)
 	api := httpapi.New(store, identity, o)
-	server := httpapi.Server(setup.BasePath(c.BasePath, api), log)
+	server := httpapi.Server(setup.BasePath(c.BasePath, api), log, connections(c))
 	ended := make(chan error, 1)
 	var skipped <-chan struct{}
 	over := func() {}
@@ -146,6 +152,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	logStart(ctx, log, c, o.Build, where, slog.String("listen", l.Addr().String()),
 		slog.String("authentication", c.Authentication("development mode")), slog.String("audit", cmp.Or(c.AuditLog, "log")))
+	if detail, fix := auditBesideStore(c); detail != "" {
+		log.Warn(detail + ": " + fix)
+	}
 	url := certificate.scheme() + "://" + fromHere(l.Addr().String())
 	fmt.Fprintln(s.out, "listening on", url)
 	if c.Log == "text" {
@@ -180,6 +189,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	log.Info("stopped")
 	return nil
 }
+
+// connections are how many may be open at once: twice as many as wait for locks and for events.
+func connections(c *settings.Config) int { return max(httpapi.MaxConnections, 4*int(c.MaxWaiting)) }
 
 // identify is who callers are: by the tokens of an issuer, of a file, or of both.
 func identify(ctx context.Context, c *settings.Config, log *slog.Logger) (httpapi.Identity, error) {

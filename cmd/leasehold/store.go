@@ -67,6 +67,23 @@ func openSQLite(ctx context.Context, c *settings.Config, log *slog.Logger) (docs
 	return store, "in " + path, nil
 }
 
+// auditBesideStore says that audit events take the space of the store, and what to do; empty if they do not, or if it is
+// not known.
+func auditBesideStore(c *settings.Config) (detail, fix string) {
+	path, err := sqlitePath(c)
+	if c.Store != "sqlite" || c.AuditLog == "" || err != nil || !sameDisk(filepath.Dir(c.AuditLog), filepath.Dir(path)) {
+		return "", ""
+	}
+	most := "all"
+	if c.AuditSize > 0 {
+		most = fmt.Sprintf("%d MiB", c.AuditSize*c.AuditFiles+maxUnknownFiles*maxUnknownSize/bytesOfAuditSize)
+	}
+	return fmt.Sprintf("the audit file %s may take %s of the file system of the store: while that is full, leases are neither "+
+			"granted nor renewed", c.AuditLog, most),
+		fmt.Sprintf("name a file on another one with %s, or keep so much free; %s and %s bound it",
+			c.Name("LEASEHOLD_AUDIT_LOG"), c.Name("LEASEHOLD_AUDIT_SIZE"), c.Name("LEASEHOLD_AUDIT_FILES"))
+}
+
 // sqlitePath is the file of the store sqlite.
 func sqlitePath(c *settings.Config) (string, error) {
 	dir := c.Data
@@ -121,7 +138,7 @@ func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger, repair
 	o := &redisstore.Options{
 		Addr: c.RedisAddr, Username: c.RedisUser, Password: c.RedisPassword, DB: int(c.RedisDB), Prefix: c.RedisPrefix,
 		Shards: int(c.RedisShards), Repair: repair, SentinelMaster: c.RedisSentinelMaster,
-		SentinelUsername: c.RedisSentinelUser, SentinelPassword: c.RedisSentinelPassword,
+		SentinelUsername: c.RedisSentinelUser, SentinelPassword: c.RedisSentinelPassword, AllowEviction: c.RedisAllowEviction,
 	}
 	if c.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}

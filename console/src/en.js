@@ -55,6 +55,7 @@ export default {
   'code.NOT_FOUND': 'There is no record of it: it never was, or was removed after a long time. Or the path is wrong.',
   'code.UNKNOWN_SERVICE': 'No service of this name is configured for machine IDs.',
   'code.METHOD_NOT_ALLOWED': 'The path exists, but not with this method.',
+  'code.REQUEST_TIMEOUT': 'The body of the request did not arrive in time. Nothing was done; send it again.',
   'code.LOCK_HELD': 'Another owner holds the lock until its lease expires or is released. Try again then, or wait in line with wait_seconds.',
   'code.LOCK_NOT_HELD': 'No one holds the lock, so there is nothing to end.',
   'code.LOCK_MODE_DIFFERS': 'Those who hold the lock use it in another mode or with another limit. All callers of a key must agree.',

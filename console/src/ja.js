@@ -55,6 +55,7 @@ export default {
   'code.NOT_FOUND': '記録がありません。存在しなかったか、長い時間の後に削除されました。またはパスの誤りです。',
   'code.UNKNOWN_SERVICE': 'この名前のマシン ID サービスは設定されていません。',
   'code.METHOD_NOT_ALLOWED': 'パスはありますが、このメソッドは使えません。',
+  'code.REQUEST_TIMEOUT': '要求の本文が時間内に届きませんでした。何も行われていません。再送してください。',
   'code.LOCK_HELD': '別の所有者が、期限か解放までロックを保持しています。後で再試行するか、wait_seconds で列に並んでください。',
   'code.LOCK_NOT_HELD': 'ロックは保持されていないので、終了するものがありません。',
   'code.LOCK_MODE_DIFFERS': '現在の保持者は別のモードか別の上限で使っています。同じキーの利用者は設定をそろえてください。',

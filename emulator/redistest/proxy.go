@@ -126,6 +126,15 @@ func (p *proxy) drop(conns ...net.Conn) {
 	}
 }
 
+// cut ends all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close() // its readers end
+	}
+}
+
 func (p *proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
@@ -143,7 +152,14 @@ func (p *proxy) Addr() string { return p.listener.Addr().String() }
 
 // aside are commands with which a connection begins, or a client looks at the server. They come again whenever a
 // connection is made anew, so that no test can say how many there are.
-var aside = []string{"AUTH", "CLIENT", "HELLO", "INFO", "PING", "READONLY", "SELECT"}
+var aside = []string{"AUTH", "CLIENT", "HELLO", "INFO", "PING", "READONLY", "SELECT", First}
+
+// First is the name of the script with which Leasehold begins a connection, as commands are counted and injected: it is
+// an EVAL whose text says so.
+const (
+	First     = "first EVAL"
+	firstText = "The first script of each connection"
+)
 
 // Commands are the commands that arrived since the counts were reset, by name, but those of [aside].
 func (p *proxy) Commands() map[string]int {
@@ -178,6 +194,9 @@ func (p *proxy) InjectInto(fate Fate, command, text string) *Injection {
 func (p *proxy) meets(command string, raw []byte) *Injection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if command == "EVAL" && bytes.Contains(raw, []byte(firstText)) {
+		command = First
+	}
 	if !slices.Contains(aside, command) {
 		p.commands[command]++
 	}

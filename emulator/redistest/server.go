@@ -3,16 +3,20 @@ package redistest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,8 +36,11 @@ type Server struct {
 	// Real says that it is redis-server, and not the stand-in.
 	Real bool
 
+	instance atomic.Pointer[standIn] // of a stand-in: as which server it runs
+
 	args  []string
-	dir   string // of its files, and of its socket
+	ahead time.Duration // of its clock
+	dir   string        // of its files, and of its socket
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -56,6 +63,44 @@ func Start(t testing.TB, args ...string) *Server {
 	s.args = append(s.args, args...)
 	s.launch(t)
 	return s
+}
+
+// aheadText is a library that shows a process another time.
+//
+//go:embed preload/ahead.c
+var aheadText []byte
+
+// StartAhead is Start of a server whose clock is ahead, or behind, until SetRight. It skips the test where gcc is not
+// installed, or another system than Linux runs.
+func StartAhead(t testing.TB, by time.Duration, args ...string) *Server {
+	t.Helper()
+	s := prepare(t)
+	if _, err := exec.LookPath("gcc"); err != nil || runtime.GOOS != "linux" {
+		t.Skip("gcc is not installed: apt-get install gcc")
+	}
+	source := filepath.Join(s.dir, "ahead.c")
+	if err := os.WriteFile(source, aheadText, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "gcc", "-shared", "-fPIC", "-O1", "-o", s.preload(), source) //nolint:gosec // ours
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	s.ahead = by
+	s.args = append(s.args, "--port", "0")
+	s.args = append(s.args, args...)
+	s.launch(t)
+	return s
+}
+
+// preload is the library of StartAhead.
+func (s *Server) preload() string { return filepath.Join(s.dir, "ahead.so") }
+
+// SetRight starts the server again with its files, and with a clock that is right.
+func (s *Server) SetRight(t testing.TB) {
+	t.Helper()
+	s.ahead = 0
+	s.Another(t)
 }
 
 // StartCluster starts a cluster of one member, which serves all slots. Clients are told to find it behind the proxy.
@@ -141,6 +186,9 @@ func (s *Server) launch(t testing.TB) {
 	var output bytes.Buffer
 	//nolint:gosec // a test's own choice
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "redis-server", s.args...)
+	if s.ahead != 0 {
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+s.preload(), fmt.Sprintf("CLOCK_AHEAD_SECONDS=%d", s.ahead/time.Second))
+	}
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -200,6 +248,22 @@ func (s *Server) AppendOnlyFiles(t testing.TB) []string {
 	return names
 }
 
+// Files are what a real server has in its folder, by name.
+func (s *Server) Files(t testing.TB) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(s.dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			files[name], err = os.ReadFile(name) //nolint:gosec // the folder is the test's own
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 // Kill ends a real server as a power cut would end its process (SIGKILL), and waits until it is gone.
 func (s *Server) Kill() {
 	if s.cmd == nil {
@@ -207,6 +271,20 @@ func (s *Server) Kill() {
 	}
 	_ = s.cmd.Process.Kill()
 	<-s.ended
+}
+
+// Another lets another server take this one's place, with what is on it: connections end, and scripts are forgotten.
+// The real one is started again, with its files.
+func (s *Server) Another(t testing.TB) {
+	t.Helper()
+	if s.Real {
+		s.Kill()
+		s.cut()
+		s.launch(t)
+		return
+	}
+	s.instance.Store(newStandIn())
+	s.cut()
 }
 
 // Restart starts a real server again after Kill, with the same files.
@@ -223,40 +301,62 @@ func StandIn(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Close)
-	m.Server().SetPreHook(withoutFlags())
-	return &Server{proxy: newProxy(t, func() (net.Conn, error) {
+	s := &Server{proxy: newProxy(t, func() (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(context.Background(), "tcp", m.Addr())
 	})}
+	s.instance.Store(newStandIn())
+	m.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+		s.instance.Load().prepare(command, args)
+		return false // go on with the command
+	})
+	return s
 }
+
+// standIn is a server that a stand-in passes for.
+type standIn struct {
+	run    string
+	hashes sync.Map // of the scripts that it knows, to those of what they became
+}
+
+func newStandIn() *standIn { return &standIn{run: rand.Text()} }
+
+// aboutText lets a script ask which server it runs on.
+const aboutText = `local redis = setmetatable({call = function(command, ...)
+  if command == 'INFO' then
+    return 'run_id:%[1]s\r\nmaster_replid:%[1]s\r\n'
+  end
+  return redis.call(command, ...)
+end}, {__index = redis})
+`
 
 // msgpackText is a library of Lua that redis-server has and miniredis has not.
 //
 //go:embed msgpack.lua
 var msgpackText string
 
-// withoutFlags takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, puts
-// what it lacks before the rest, and lets that go by the hash of the whole.
-func withoutFlags() server.Hook {
-	var hashes sync.Map // of the whole, to that of the rest
-	return func(_ *server.Peer, command string, args ...string) bool {
-		if len(args) == 0 {
-			return false
-		}
-		switch command {
-		case "EVAL":
-			if rest, ok := strings.CutPrefix(args[0], "#!lua"); ok {
-				_, rest, _ = strings.Cut(rest, "\n")
-				rest = msgpackText + rest
-				hashes.Store(hash(args[0]), hash(rest))
-				args[0] = rest
+// prepare takes the first line out of scripts like "#!lua flags=allow-oom", which miniredis does not know, puts what it
+// lacks before the rest, and lets that go by the hash of the whole. A server does not know the scripts of another.
+func (i *standIn) prepare(command string, args []string) {
+	if len(args) == 0 {
+		return
+	}
+	switch command {
+	case "EVAL":
+		if rest, ok := strings.CutPrefix(args[0], "#!lua"); ok {
+			_, rest, _ = strings.Cut(rest, "\n")
+			if strings.Contains(rest, "'INFO'") {
+				rest = fmt.Sprintf(aboutText, i.run) + rest
 			}
-		case "EVALSHA":
-			if rest, ok := hashes.Load(args[0]); ok {
-				args[0], _ = rest.(string)
-			}
+			rest = msgpackText + rest
+			i.hashes.Store(hash(args[0]), hash(rest))
+			args[0] = rest
 		}
-		return false // go on with the command
+	case "EVALSHA":
+		rest, ok := i.hashes.Load(args[0])
+		if args[0], _ = rest.(string); !ok {
+			args[0] = strings.Repeat("0", 2*sha1.Size)
+		}
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // verified is what a front end says about the caller that it verified. Empty: nothing.
@@ -118,6 +120,16 @@ func (c claims) text(name string) string {
 		return "[" + strings.Join(items, " ") + "]"
 	}
 	return string(raw)
+}
+
+// expiry is when the token of the claims expires; zero if they do not say it as a number, as those of a Cognito
+// authorizer of a REST API.
+func (c claims) expiry() time.Time {
+	seconds, err := strconv.ParseInt(c.text("exp"), 10, 64)
+	if err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
 }
 
 // hasScope reads the claims only: the event's own list of scopes belongs to the route. Scopes are separated by one

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
@@ -163,8 +164,7 @@ func TestCallersOfEachFrontEnd(t *testing.T) {
 	api := func(authorizer string) []byte { return two("api.example.com", authorizer) }
 	restIAM := fmt.Appendf(nil, restEvent, "/", `"arn:aws:sts::1:assumed-role/R/session"`, `"eu-north-1:3f"`, "null")
 	ann := httpapi.Caller{Subject: "ann", Tenant: "acme"}
-	admin := ann
-	admin.Admin = true
+	untilThen := httpapi.Caller{Subject: "ann", Tenant: "acme", Admin: true, Until: time.Unix(1, 0)}
 	for name, c := range map[string]struct {
 		event []byte
 		want  httpapi.Caller // none: unauthenticated
@@ -177,7 +177,7 @@ func TestCallersOfEachFrontEnd(t *testing.T) {
 		"http-api, Lambda":             {api(lambda), ann},
 		"http-api, as a REST API":      {api(cog), httpapi.Caller{}},
 		"http-api, null":               {api("null"), httpapi.Caller{}},
-		"rest-api, Cognito":            {rest("/", cog), admin},
+		"rest-api, Cognito":            {rest("/", cog), untilThen},
 		"rest-api, Lambda":             {rest("/", ctx), ann},
 		"rest-api, Lambda with claims": {rest("/", `{"principalId": "ann", "tenant_id": "acme", "claims": "{}"}`), ann},
 		"rest-api, IAM": {restIAM, httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R/eu-north-1:3f",

@@ -31,6 +31,9 @@ const (
 //     owner_id. For an identity of a Cognito pool, which shares its role with all others, the identity's ID replaces
 //     the session.
 //
+// What was verified once is not verified again while a request waits. Of a JWT its claim exp is known; that of an IAM
+// caller holds for the request.
+//
 // All other callers are unauthenticated, and all callers of a load balancer: what it says about them is in headers,
 // which reach the function in other ways too. Claims that are not text count as text.
 type Authorizer struct {
@@ -87,7 +90,7 @@ func (a Authorizer) byClaims(v verified) (httpapi.Caller, error) {
 		Subject: subject, Tenant: tenant,
 		Admin:      v.claims.hasScope(cmp.Or(a.AdminScope, DefaultAdminScope)),
 		Worker:     v.claims.hasScope(cmp.Or(a.WorkerScope, DefaultWorkerScope)),
-		MachineIDs: v.claims.hasScope(cmp.Or(a.IDScope, DefaultIDScope)),
+		MachineIDs: v.claims.hasScope(cmp.Or(a.IDScope, DefaultIDScope)), Until: v.claims.expiry(),
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
@@ -30,8 +31,8 @@ const (
 func TestCallersInEvents(t *testing.T) {
 	a := aws.Authorizer{IAMTenant: "acme"}
 	for name, want := range map[string]httpapi.Caller{
-		"apigw_jwt.json":    {Subject: "svc-deploy", Tenant: "acme", Admin: true},
-		"apigw_base64.json": {Subject: "svc-deploy", Tenant: "acme"},
+		"apigw_jwt.json":    {Subject: "svc-deploy", Tenant: "acme", Admin: true, Until: time.Unix(1773345838, 0)},
+		"apigw_base64.json": {Subject: "svc-deploy", Tenant: "acme", Until: time.Unix(1773345838, 0)},
 		"apigw_iam.json":    {Subject: role, Tenant: "acme"},
 		"url_iam.json":      {Subject: user, Tenant: "acme"},
 	} {
@@ -106,7 +107,8 @@ func TestAuthorizers(t *testing.T) {
 		{"claims of a token that are not text", withIAM, map[string]any{"jwt": map[string]any{"claims": map[string]any{
 			"sub": "ann", "tenant_id": "acme", "exp": 1773345838, "admin": true, "groups": []string{"a"},
 			"address": map[string]string{"country": "x"},
-		}}}, ann, ""},
+		}}}, httpapi.Caller{Subject: "ann", Tenant: "acme", Until: time.Unix(1773345838, 0)}, ""},
+		{"an end that is no number", withIAM, claims("exp", "Thu Mar 12 20:03:58 UTC 2026"), ann, ""},
 		{"no claims", withIAM, map[string]any{"jwt": map[string]any{}}, httpapi.Caller{},
 			"the token's claim sub is required"},
 		{"the route's scopes are not the caller's", withIAM, claims(), ann, ""},

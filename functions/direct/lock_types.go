@@ -76,15 +76,16 @@ func GaveUp(o lock.Outcome) error {
 	return nil
 }
 
-// Acquire is an acquire of the contract; one that gives the request up has no end. The error is a [field.Error].
+// Acquire is an acquire of the contract. One that gives the request up may name the end of its copies, and is never
+// refused because of it. The error is a [field.Error].
 func Acquire(id lock.ID, r contracts.AcquireRequest) (lock.Acquire, error) {
 	if r.Mode == contracts.LockModeExclusive {
 		r.Mode = ""
 	}
-	if r.GiveUp {
-		r.NotAfter = ""
-	}
 	end, err := endOf(notAfter, r.NotAfter)
+	if r.GiveUp {
+		err = nil
+	}
 	return lock.Acquire{
 		ID: id, End: end, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, Metadata: r.Metadata,
 		Mode: lock.Mode(r.Mode), Limit: r.Limit, WindowSeconds: r.WindowSeconds,

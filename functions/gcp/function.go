@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpfirestore"
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -32,8 +33,12 @@ type Function struct {
 	now *opening // nil: the next request starts one
 }
 
+// openFor is how long requests share one attempt to open the store. Later ones begin another: it may hang.
+const openFor = 30 * time.Second
+
 // opening is one attempt to open the store. handler and err are set when done is closed.
 type opening struct {
+	begun   time.Time
 	done    chan struct{}
 	handler http.Handler
 	err     error
@@ -193,9 +198,9 @@ func (f *Function) handler(ctx context.Context) (http.Handler, error) {
 	defer cancel()
 	f.mu.Lock()
 	o := f.now
-	if o == nil {
+	if o == nil || o.hangs() {
 		setup.GrowStack()
-		o = &opening{done: make(chan struct{})}
+		o = &opening{begun: time.Now(), done: make(chan struct{})}
 		f.now = o
 		go f.try(o)
 	}
@@ -208,13 +213,24 @@ func (f *Function) handler(ctx context.Context) (http.Handler, error) {
 	}
 }
 
+// hangs reports whether an attempt has not ended in the time that it has.
+func (o *opening) hangs() bool {
+	select {
+	case <-o.done:
+		return false
+	default:
+		return time.Since(o.begun) >= openFor
+	}
+}
+
 func (f *Function) try(o *opening) {
 	setup.GrowStack()
 	defer close(o.done)
-	if o.handler, o.err = f.open(); o.err != nil {
-		f.mu.Lock()
+	o.handler, o.err = f.open()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if o.err != nil && f.now == o {
 		f.now = nil
-		f.mu.Unlock()
 	}
 }
 

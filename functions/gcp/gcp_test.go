@@ -146,6 +146,40 @@ func TestPlatformVerifies(t *testing.T) {
 	}
 }
 
+// TestOpeningThatHangs: requests wait for an attempt to open the store that hangs for as long as a request may, and those
+// that come half a minute after its begin start another one. What it opens late is not used.
+func TestOpeningThatHangs(t *testing.T) {
+	life := newTestLife()
+	synctest.Test(t, func(t *testing.T) {
+		var opened atomic.Int32
+		f := newFunction(settings.FunctionAPI, env(""), slog.New(slog.DiscardHandler), life,
+			func(ctx context.Context, c *settings.Config) (docstore.Store, error) {
+				if opened.Add(1) == 1 {
+					time.Sleep(time.Hour)
+				}
+				return memory(ctx, c)
+			}, api)
+		begin := time.Now()
+		for _, want := range []struct {
+			code   int
+			opened int32
+			after  time.Duration
+		}{
+			{503, 1, 10 * time.Second}, {503, 1, 20 * time.Second}, {503, 1, 30 * time.Second}, {200, 2, 30 * time.Second},
+			{200, 2, 30 * time.Second},
+		} {
+			w := get(t, f, "/healthz")
+			if took := time.Since(begin); w.Code != want.code || opened.Load() != want.opened || took != want.after {
+				t.Errorf("%d after %v, opened %d times; want %+v", w.Code, took, opened.Load(), want)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		if w := get(t, f, "/healthz"); w.Code != 200 || opened.Load() != 2 {
+			t.Errorf("later: %d, opened %d times", w.Code, opened.Load())
+		}
+	})
+}
+
 // TestOpenedOnce: the first requests share one attempt, later ones its store.
 func TestOpenedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

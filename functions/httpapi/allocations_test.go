@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -23,7 +24,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 	const most = 38
 	h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{
 		Log:    slog.New(slog.NewTextHandler(io.Discard, nil)), //nolint:sloglint // lines are written, to nowhere
-		Limits: httpapi.Limits{Concurrent: 64, Lists: 4, PageBytes: httpapi.DefaultPageBytes},
+		Limits: httpapi.Limits{Concurrent: 64, Lists: 4, PageBytes: httpapi.DefaultPageBytes, BodyBytes: httpapi.DefaultBodyBytes},
 	})
 	const body = `{"request_id":"r1","owner_id":"ann","ttl_seconds":-1}`
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
@@ -69,3 +70,5 @@ type response struct {
 func (w *response) Header() http.Header         { return w.header }
 func (w *response) WriteHeader(status int)      { w.status = status }
 func (w *response) Write(b []byte) (int, error) { return len(b), nil }
+
+func (w *response) SetReadDeadline(time.Time) error { return nil } // as the server has it

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 
@@ -25,13 +24,15 @@ func analysisID(r *http.Request) analysis.ID { return analysis.ID(r.PathValue("a
 
 func (a *api) createAnalysis(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	// A caller that sends a document expects it to be stored.
-	if n, err := io.CopyN(io.Discard, r.Body, 1); n > 0 {
+	if _, err := readBody(w, r, 0); errors.Is(err, contracts.CodePayloadTooLarge) {
 		return field.Errorf("body",
 			"must be empty: the document is made with the status PENDING and nothing else; write your own fields into your store")
-	} else if !errors.Is(err, io.EOF) {
-		return field.Errorf("body", "ended before it was whole")
+	} else if err != nil {
+		return err
 	}
-	o, err := a.analyses.Create(r.Context(), analysis.Create{ID: analysisID(r)})
+	o, err := answer(a, r, func() (analysis.Outcome, error) {
+		return a.analyses.Create(r.Context(), analysis.Create{ID: analysisID(r)})
+	})
 	if err != nil {
 		return err
 	}

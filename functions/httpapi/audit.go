@@ -27,7 +27,9 @@ import (
 //
 // There is one for each grant, each end of a lease and each change of rights (Route.Audit), and for each request that
 // was rejected because of who sent it; of a command on several locks, one for each lock. Renewals and heartbeats are
-// none. The line of every other request that was rejected says who sent it as well, and the code.
+// none. The line of every other request that was rejected says who sent it as well, and the code. Of requests whose
+// senders were not identified the first one of a second has an event, and one event says how many others were rejected
+// for the same reason and from the same network.
 //
 // An event is written after its effect, by the process that learned of it. If that ends in between, or the response of
 // the store is lost, there is no event until the request is sent again, which is then replayed.
@@ -237,12 +239,17 @@ func (f *frame) writeEvent(ctx context.Context, level slog.Level, r *http.Reques
 	if f.metrics.Audited(ctx, operation, e.Outcome); !f.audit.Enabled(ctx, level) {
 		return
 	}
+	log := f.audit
 	e.Schema, e.ID, e.Path, e.Remote = contracts.AuditSchema, rand.Text(), r.URL.EscapedPath(), r.RemoteAddr
 	e.Subject, e.TokenID, e.CallerTenant = n.caller.Subject, n.caller.TokenID, n.caller.Tenant
 	if e.At == "" {
 		e.At, e.Clock = direct.Time(time.Now()), "server"
 	}
-	write(ctx, f.audit, level, AuditMessage, slog.Any("audit", e))
+	if n.unknown {
+		ofUnknown(&e)
+		log = f.auditUnknown
+	}
+	write(ctx, log, level, AuditMessage, slog.Any("audit", e))
 }
 
 // WriteAuditEvent writes the event of what no request asked for, such as a delivery of SQS, and counts it under its

@@ -301,7 +301,7 @@ func TestRejectionsAreLogged(t *testing.T) {
 			before: 64,
 			status: 429, code: "MACHINE_ID_LIMIT", level: "INFO", why: "your subject has 2048 leases"},
 		{name: "too many at once", limits: httpapi.Limits{Concurrent: 1}, method: "GET", path: deploy,
-			status: 503, code: "OVERLOADED", level: "WARN", why: "the server works on 1 requests"},
+			status: 503, code: "OVERLOADED", level: "WARN", why: "the server works on as many requests as it may: 1"},
 		{name: "no store", store: broken, method: "POST", path: other("new") + "/acquire", body: body,
 			status: 503, code: "UNAVAILABLE", level: "ERROR", why: "send the same body again"},
 		{name: "held", method: "POST", path: deploy + "/acquire", body: strings.Replace(body, "r1", "r2", 1), status: 409,

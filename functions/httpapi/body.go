@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -34,15 +35,97 @@ func decode(w http.ResponseWriter, r *http.Request, most int64, into any) error 
 	return parse(body, into)
 }
 
+// readBody reads a body of so many bytes at the most; more is PAYLOAD_TOO_LARGE.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, contracts.Errorf(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
+	if r.ContentLength > most {
+		return nil, tooLarge(most)
 	}
-	if err != nil {
+	body, err := ReadBody(w, r, most+1)
+	if err == nil && int64(len(body)) > most {
+		return nil, tooLarge(most)
+	}
+	return body, err
+}
+
+func tooLarge(most int64) error {
+	return contracts.Errorf(contracts.CodePayloadTooLarge, "this body has at most %d bytes", most)
+}
+
+const (
+	// bodyTime is how long a body may be on its way, or half of the time of a request if that is less.
+	bodyTime = 5 * time.Second
+
+	// What a body counts as in Limits.BodyBytes, at the least and at the most.
+	bodyLeast = 16 << 10
+	bodyMost  = 1 << 20
+
+	// restTime is how long the rest of a body that no one wants may take to arrive. A connection on which it does not
+	// ends with the response.
+	restTime = time.Second
+)
+
+// ReadBody reads the body of a request whose caller was let in, for a [Route]: so many bytes at the most, within the
+// time and the memory that bodies may take, and the share of them that the caller has. The error is OVERLOADED,
+// REQUEST_TIMEOUT or names the body.
+func ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	n := noteOf(r)
+	limit, within := n.bodies()
+	size := most
+	if r.ContentLength >= 0 {
+		size = min(most, r.ContentLength)
+	}
+	size = min(max(size, bodyLeast), bodyMost)
+	if err := limit.enter(r.Context(), n.party, size); err != nil {
+		return nil, err
+	}
+	defer limit.leave(n.party, size)
+	// A writer that is not that of a server has the body at hand, and no such limit.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within))
+	body, err := io.ReadAll(io.LimitReader(r.Body, most))
+	n.whole = err != nil || int64(len(body)) < most
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, contracts.Errorf(contracts.CodeRequestTimeout, "the body did not arrive within %v; nothing was done", within)
+	case err != nil:
 		return nil, field.Errorf("body", "ended before it was whole")
 	}
 	return body, nil
+}
+
+// dropRest reads the rest of a body that no one wants before the response, so that the connection can be used again, or
+// says that it cannot be. It is on behalf of its caller, or of the network of one that is not known, as any body.
+// HTTP/2 needs it not.
+func (n *exchangeLog) dropRest(w http.ResponseWriter, r *http.Request) {
+	if n.whole || r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody ||
+		r.Header.Get("Expect") != "" { // the server has not asked for the body, and ends the connection
+		return
+	}
+	if !n.restArrives(w, r) {
+		w.Header()["Connection"] = closeConnection
+	}
+}
+
+// restArrives reads the rest of a body, if there is room for it.
+func (n *exchangeLog) restArrives(w http.ResponseWriter, r *http.Request) bool {
+	by := n.party
+	if by == (party{}) {
+		by = stranger(r.RemoteAddr)
+	}
+	limit, _ := n.bodies()
+	if limit.try(by, bodyLeast) != nil {
+		return false
+	}
+	defer limit.leave(by, bodyLeast)
+	conn := http.NewResponseController(w)
+	if conn.SetReadDeadline(time.Now().Add(restTime)) != nil {
+		return true // it is not the connection of a server
+	}
+	defer conn.SetReadDeadline(time.Time{}) //nolint:errcheck // the server reads on, to learn when the caller goes
+	_, err := io.CopyN(io.Discard, r.Body, MaxBodyBytes)
+	return errors.Is(err, io.EOF)
 }
 
 // parse is [decode] of a body that was read.

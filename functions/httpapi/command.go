@@ -15,10 +15,11 @@ type call struct {
 	note   *exchangeLog
 }
 
-// command is the endpoint that carries out what a body of the type B asks for, and responds with an R. do says in whose
+// command is the endpoint that carries out what a body of the type B asks for, and responds with an R. The body is read
+// before there is a slot for the work, and the response is written after it. do says in whose
 // name, see [call.asOwner] and those beside it, makes the command of a rule out of the body and has it carried out, and
 // says what became of it, see [reply]. An R that is any may be nil: then the response has no body, see [send].
-func command[B, R any](do func(call, *B) (R, error)) handler {
+func command[B, R any](a *api, do func(call, *B) (R, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		var body B
 		if err := decode(w, r, begin(&body), &body); err != nil {
@@ -26,7 +27,7 @@ func command[B, R any](do func(call, *B) (R, error)) handler {
 		}
 		n := noteOf(r)
 		n.body = &body
-		response, err := do(call{r, c, n}, &body)
+		response, err := answer(a, r, func() (R, error) { return do(call{r, c, n}, &body) })
 		if err != nil {
 			return err
 		}
@@ -71,8 +72,15 @@ func begin(body any) (most int64) {
 	return MaxBodyBytes
 }
 
-// look is the endpoint that responds with an R, and changes nothing.
-func look[R any](do func(call) (R, error)) handler {
+// look is the endpoint that responds with an R, which the work in a slot finds out, and changes nothing.
+func look[R any](a *api, do func(call) (R, error)) handler {
+	return glance(func(c call) (R, error) {
+		return answer(a, c.Request, func() (R, error) { return do(c) })
+	})
+}
+
+// glance is a look that asks no store, and takes no slot.
+func glance[R any](do func(call) (R, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		response, err := do(call{r, c, noteOf(r)})
 		if err != nil {

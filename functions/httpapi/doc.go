@@ -5,8 +5,11 @@
 //
 //	name it (X-Request-Id) ─▶ bound its time, write its log line ─▶ contain panics ─▶ origins of browsers
 //	  ─▶ development mode: from this machine only
-//	  ─▶ route ─▶ who is it (Identity) ─▶ their rates ─▶ is it their tenant ─▶ a slot ─▶ read the body strictly
-//	  ─▶ rule ─▶ 200 with JSON, or a problem (RFC 9457) with a code
+//	  ─▶ route ─▶ who is it (Identity) ─▶ their rates ─▶ is it their tenant ─▶ room for the body ─▶ read it strictly
+//	  ─▶ a slot ─▶ rule ─▶ no slot any more ─▶ 200 with JSON, or a problem (RFC 9457) with a code
+//
+// What callers share, and how much of it one of them can have, stands in shares.go. None of it is held while a caller's
+// network is waited for, but for the memory of what is on its way.
 //
 // Endpoints have one form. A [command] reads a body and responds with what its function returns; a [look] responds
 // without one. The function says in whose name, has package functions/direct make the command of a rule out of the

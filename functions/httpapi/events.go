@@ -21,6 +21,7 @@ const (
 
 	// pollEventsAgain is when a request for events comes again if its response is not held.
 	pollEventsAgain = 2 * time.Second
+	pollEventsLeast = 50 * time.Millisecond
 
 	eventBytes = 512 // about what an event takes
 )
@@ -45,9 +46,13 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, caller Caller) 
 	if wait > 0 {
 		ask.Recent = placement.LookEvery
 	}
-	var last placement.EventPage
-	send := func() (due time.Duration, err error) {
-		err = sendList(a, w, r, "events", direct.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost, error) {
+	var (
+		last placement.EventPage
+		send func(http.ResponseWriter)
+	)
+	look := func() (due time.Duration, err error) {
+		send, err = readList(a, r, "events", direct.Event, func(ctx context.Context) ([]placement.Event, any, page.Cost,
+			error) {
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
 			defer cancel()
 			p, err := a.placement.Events(ctx, c, ask)
@@ -70,19 +75,31 @@ func (a *api) listEvents(w http.ResponseWriter, r *http.Request, caller Caller) 
 	}
 	var again time.Duration // after which to ask again if nothing was new
 	if wait == 0 {
-		_, err = send()
+		_, err = look()
 	} else {
 		asked, begin := time.Duration(wait)*time.Second, time.Now()
-		err = a.watches.wait(r.Context(), c.Tenant, caller.Subject, a.longest(r.Context(), asked), send)
-		if held := time.Since(begin); !heldEnough(held, asked) {
-			again = max(pollEventsAgain-held, pollLeast)
+		ctx, waits := a.credentials.begin(r.Context(), r, caller)
+		defer waits.ended()
+		err = a.watches.wait(ctx, noteOf(r).party, a.longest(ctx, asked), func() (due time.Duration, err error) {
+			err = waits.step(ctx, func() (err error) { due, err = look(); return err })
+			return due, err
+		})
+		if why := waits.rejected(); why != nil && err != nil {
+			return why
+		}
+		if held := time.Since(begin); held < asked-asked/10 {
+			again = max(pollEventsAgain-held, pollEventsLeast)
 		}
 	}
-	if errors.Is(err, errNoNews) {
+	switch {
+	case errors.Is(err, errNoNews):
 		writePage(w, "events", nil, nextPlace{unreadableEvents(last.Damaged), last.Next, again.Milliseconds()}, direct.Event)
 		return nil
+	case err != nil:
+		return err
 	}
-	return err
+	send(w) // who reads it slowly waits no longer for events
+	return nil
 }
 
 // nextPlace is what follows the events of a page.
@@ -105,31 +122,29 @@ func unreadableEvents(damaged []docstore.Damaged) (all []contracts.UnreadableEve
 type watches struct {
 	stop <-chan struct{} // when it is closed, no request waits any more; nil: never
 
-	waiters waiters
+	waiters *bound
 }
 
-func newWatches(stop <-chan struct{}) *watches {
-	return &watches{stop: stop, waiters: waiters{what: "events"}}
-}
+func newWatches(stop <-chan struct{}) *watches { return &watches{stop: stop} }
 
-// wait sends a page of events, once there is something new. It is errNoNews if the wait has ended and there was
-// nothing. send reports errNoNews if there is nothing to send, and in how long to look again.
+// wait looks until there is something new. It is errNoNews if the wait has ended and there was nothing. look reports
+// errNoNews if there is nothing to send, and in how long to look again.
 //
 // All who wait have something to read at once. Those for whom there is no room then try again.
-func (s *watches) wait(ctx context.Context, tenant, subject string, most time.Duration,
-	send func() (due time.Duration, err error)) error {
+func (s *watches) wait(ctx context.Context, by party, most time.Duration,
+	look func() (due time.Duration, err error)) error {
 	if most <= 0 {
-		_, err := send()
+		_, err := look()
 		return err
 	}
-	if err := s.waiters.enter(tenant, subject); err != nil {
+	if err := s.waiters.try(by, 1); err != nil {
 		return err
 	}
-	defer s.waiters.leave(tenant, subject)
+	defer s.waiters.leave(by, 1)
 	over := time.NewTimer(most)
 	defer over.Stop()
 	for {
-		due, err := send()
+		due, err := look()
 		switch {
 		case errors.Is(err, contracts.CodeOverloaded):
 			due = placement.LookEvery/2 + rand.N(placement.LookEvery/2)

@@ -44,15 +44,19 @@ func withRequestID(next http.Handler) http.Handler {
 
 // exchangeLog is what the layers of one exchange tell its log line.
 type exchangeLog struct {
-	begin  time.Time
-	writer http.ResponseWriter
-	ctx    context.Context //nolint:containedctx // of the request, without the time limit of its work
-	code   contracts.Code
-	detail string // for the caller
-	err    error
-	caller Caller
-	known  bool   // the caller was identified
-	action string // Route.Audit
+	begin   time.Time
+	writer  http.ResponseWriter
+	ctx     context.Context //nolint:containedctx // of the request, without the time limit of its work
+	code    contracts.Code
+	detail  string // for the caller
+	err     error
+	caller  Caller
+	known   bool   // the caller was identified
+	unknown bool   // it was rejected before that
+	party   party  // for whom the request counts where callers share something
+	action  string // Route.Audit
+	frame   *frame // that handles the request; nil in no exchange
+	whole   bool   // the body of the request was read to its end, or will not arrive
 
 	event     contracts.AuditEvent   // what the endpoint says in it
 	apart     []contracts.AuditEvent // of a command on several locks: one for each
@@ -76,6 +80,14 @@ func (n *exchangeLog) within(bound time.Duration) (context.Context, context.Canc
 	return context.WithDeadline(n.ctx, n.begin.Add(bound))
 }
 
+// bodies is the bound of bodies that are read, and how long one may take.
+func (n *exchangeLog) bodies() (limit *bound, within time.Duration) {
+	if n.frame == nil {
+		return nil, bodyTime
+	}
+	return n.frame.bodies, min(bodyTime, n.frame.timeout/2)
+}
+
 // sendAfter leaves the response some time to be sent after work that may take so long. The server's own limit counts
 // from the request on, and leaves that after short work. A writer without such a limit needs nothing.
 func (n *exchangeLog) sendAfter(bound time.Duration) {
@@ -97,7 +109,7 @@ func noteOf(r *http.Request) *exchangeLog {
 // limit of its work.
 func (f *frame) withLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := &exchangeLog{begin: time.Now(), writer: w, aborted: true, requestID: w.Header().Get(requestIDHeader)}
+		n := &exchangeLog{begin: time.Now(), writer: w, aborted: true, requestID: w.Header().Get(requestIDHeader), frame: f}
 		n.sendAfter(f.timeout)
 		r, n.unclear = f.meant(r)
 		ctx, end := telemetry.Incoming(r.Context(), r.Header), endNothing
@@ -106,12 +118,14 @@ func (f *frame) withLog(next http.Handler) http.Handler {
 		}
 		n.ctx = context.WithValue(ctx, noteKey{}, n)
 		f.metrics.Begin(n.ctx, r.Method, r.TLS != nil)
-		s := &statusWriter{ResponseWriter: w, status: http.StatusOK, leaving: f.leaving}
+		s := &statusWriter{ResponseWriter: w, status: http.StatusOK, leaving: f.leaving, request: r, note: n}
 		defer func() { // also after a panic that cuts the connection
 			took, requestID := time.Since(n.begin), n.requestID
 			f.outcomes.remember(r, n, s.status, took, requestID)
-			f.writeAudit(n.ctx, r, n, requestID)
-			f.writeLine(r, n, s.status, took, requestID)
+			if !f.fold(n.ctx, r, n) {
+				f.writeAudit(n.ctx, r, n, requestID)
+				f.writeLine(r, n, s.status, took, requestID)
+			}
 			f.measure(r, n, s.status, took)
 			if f.traces != nil {
 				end(telemetry.Served{Route: n.path(), Tenant: n.tenant, Request: requestID, Status: s.status,
@@ -147,12 +161,15 @@ func (n *exchangeLog) operation() string {
 	return cmp.Or(n.route.Operation, n.route.Audit, n.action)
 }
 
-// statusWriter remembers the status that was sent, and ends connections to a server that is about to stop.
+// statusWriter remembers the status that was sent, and ends connections to a server that is about to stop, and those on
+// which a body does not arrive.
 type statusWriter struct {
 	http.ResponseWriter
 	status  int
 	sent    bool
 	leaving <-chan struct{} // see Options.Leaving
+	request *http.Request
+	note    *exchangeLog // of the request
 }
 
 // begin is called before the header is sent. A connection ends with a response, and not while it is idle: a request
@@ -162,6 +179,7 @@ func (w *statusWriter) begin() {
 		return
 	}
 	w.sent = true
+	w.note.dropRest(w.ResponseWriter, w.request)
 	if closed(w.leaving) {
 		w.Header()["Connection"] = closeConnection
 	}

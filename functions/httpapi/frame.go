@@ -47,20 +47,24 @@ func Handler(routes []Route, o *Options) http.Handler {
 
 // frame is what all endpoints have in common.
 type frame struct {
-	log      *slog.Logger
-	audit    *slog.Logger
-	sample   int // see Options.LogSample
-	traces   *telemetry.Traces
-	timeout  time.Duration
-	anyHost  bool // see Options.InsecureAnyHost
-	origins  []string
-	outcomes *outcomes // nil: none are remembered
-	metrics  *metrics.Metrics
-	leaving  <-chan struct{} // see Options.Leaving
-	home     string          // see Options.Home
-	folders  map[string]bool // paths of routes that end in a slash
-	routes   []Route
-	caller   func(*http.Request) (Caller, error) // who sent a request, where that decides how its path is read
+	log   *slog.Logger
+	audit *slog.Logger
+	// auditUnknown is the log of audit events about senders who are not known; see Options.AuditUnknown.
+	auditUnknown *slog.Logger
+	rejections   *rejections
+	sample       int // see Options.LogSample
+	traces       *telemetry.Traces
+	timeout      time.Duration
+	bodies       *bound // that are read; nil: no bound
+	anyHost      bool   // see Options.InsecureAnyHost
+	origins      []string
+	outcomes     *outcomes // nil: none are remembered
+	metrics      *metrics.Metrics
+	leaving      <-chan struct{} // see Options.Leaving
+	home         string          // see Options.Home
+	folders      map[string]bool // paths of routes that end in a slash
+	routes       []Route
+	caller       func(*http.Request) (Caller, error) // who sent a request, where that decides how its path is read
 }
 
 func newFrame(o *Options) *frame {
@@ -71,6 +75,10 @@ func newFrame(o *Options) *frame {
 	if f.audit = f.log; o != nil && o.Audit != nil {
 		f.audit = o.Audit
 	}
+	if f.auditUnknown = f.audit; o != nil && o.AuditUnknown != nil {
+		f.auditUnknown = o.AuditUnknown
+	}
+	f.rejections = &rejections{tell: f.tellRejections}
 	if o != nil && o.LogSample != 0 {
 		f.sample = o.LogSample
 	}
@@ -81,6 +89,9 @@ func newFrame(o *Options) *frame {
 		f.traces, f.leaving = o.Traces, o.Leaving
 		f.anyHost, f.origins, f.home = o.InsecureAnyHost, o.Origins, o.Home
 		f.outcomes, f.metrics = newOutcomes(o.Outcomes, o.Now), o.Metrics
+	}
+	if o != nil && o.Limits.BodyBytes > 0 {
+		f.bodies = newBound(bodies, o.Limits.BodyBytes, maxWaitingBodies, min(maxWait, f.timeout/4))
 	}
 	return f
 }

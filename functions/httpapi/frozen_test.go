@@ -64,14 +64,14 @@ func TestReadyOfFrozen(t *testing.T) {
 	t.Parallel()
 	either(t, func(t *testing.T, clock *apart, pass func(time.Duration)) {
 		store := &writes{Store: docstore.NewMemory(nil)}
-		r := newReadiness(store, nil)
+		r := newReadiness(store, nil, nil)
 		r.clock = clock.read
 		for _, c := range []struct {
 			after  time.Duration
 			writes int
 		}{{0, 1}, {readyFor - 1, 1}, {1, 2}, {time.Hour, 3}} {
 			pass(c.after)
-			if err := r.check(t.Context()); err != nil || store.n != c.writes {
+			if _, err := r.check(t.Context()); err != nil || store.n != c.writes {
 				t.Errorf("%s later: %v, %d writes, want %d", c.after, err, store.n, c.writes)
 			}
 		}

@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,6 +120,36 @@ func TestGiveUpASet(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
 	if a = d.post(sets+"/acquire", `{"request_id":"r2","lock_keys":["b","a"],"ttl_seconds":30}`); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+}
+
+// TestALateCopyReplacesNoOne: pushes that are given up with their ends are forgotten in the end, and known to be: a copy
+// of the first is told so, and a later push replaces.
+func TestALateCopyReplacesNoOne(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	body := func(n int, more string) string {
+		end := d.clock.Now().Add(10 * time.Minute).UTC().Format(contracts.TimeFormat)
+		return fmt.Sprintf(`{"request_id":"r%d","owner_id":"push-%[1]d","ttl_seconds":600,"replace":true,"not_after":"%s"%s}`, n, end,
+			more)
+	}
+	first := body(1, "")
+	for n := range 6 {
+		if a := d.post(deploy+"/acquire", body(n+1, `,"give_up":true`)); a.status != 204 {
+			t.Fatal(a.raw)
+		}
+		d.clock.Advance(time.Second)
+	}
+	if a := d.post(deploy+"/acquire", body(7, "")); a.status != 200 {
+		t.Fatal(a.raw)
+	}
+	a := d.post(deploy+"/acquire", first)
+	if detail, _ := a.body["detail"].(string); a.status != 409 || a.body["code"] != "LOCK_HELD" ||
+		a.body["owner_id"] != "push-7" || !strings.Contains(detail, "may be a late copy") {
+		t.Errorf("%d %s", a.status, a.raw)
+	}
+	d.clock.Advance(time.Second)
+	if a := d.post(deploy+"/acquire", body(8, "")); a.status != 200 || a.body["owner_id"] != "push-8" {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
 }

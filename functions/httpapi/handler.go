@@ -28,8 +28,12 @@ const (
 
 // Options are the settings of [New]. The zero value works.
 type Options struct {
-	Log     *slog.Logger  // one line for each request, see RequestMessage, and faults; nil means none
-	Audit   *slog.Logger  // audit events, see AuditMessage; nil means Log
+	Log   *slog.Logger // one line for each request, see RequestMessage, and faults; nil means none
+	Audit *slog.Logger // audit events, see AuditMessage; nil means Log
+	// AuditUnknown gets the audit events of requests that were rejected before it was known who sent them, instead of
+	// Audit: anyone can cause them. nil means Audit.
+	AuditUnknown *slog.Logger
+
 	Timeout time.Duration // for the work of one request; 0 means DefaultTimeout
 	// Home is where GET / leads browsers, relative to it, such as "console/". Empty: nowhere, and other programs are told
 	// that there is no such path in any case.
@@ -70,8 +74,8 @@ type Options struct {
 	// one that waits keeps the instance from all others.
 	MaxWait time.Duration
 
-	// MaxWaiting is how many responses are held at once, for locks and for events each: a quarter of them for one tenant,
-	// and half of that for one of its subjects. 0 means DefaultMaxWaiting, a negative number that there is no bound.
+	// MaxWaiting is how many responses are held at once, for locks and for events each. 0 means DefaultMaxWaiting, a
+	// negative number that there is no bound.
 	MaxWaiting int
 
 	// MaxTakeovers ends an analysis whose workers die again and again; 0 means analysis.DefaultMaxTakeovers.
@@ -127,7 +131,7 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 		frame: f, store: store, identity: identity, guard: lock.NewGuard(
 			store, &lock.GuardOptions{Now: o.Now, MaxPerTenant: o.Limits.LocksPerTenant}),
 	}
-	f.caller = a.identify
+	f.caller, a.credentials.identify, a.credentials.challenge = a.identify, a.identify, identity.Challenge()
 	a.locks = lock.New(store, &lock.Options{
 		Now: o.Now, Retention: o.Retention, MaxPerTenant: o.Limits.LocksPerTenant, Stop: o.Stop, Working: a.step,
 		Seat:           a.seat,
@@ -145,13 +149,16 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	})
 	a.watches = newWatches(o.Stop)
 	a.maxWait = max(0, cmp.Or(o.MaxWait, DefaultMaxWait))
-	most := max(0, cmp.Or(o.MaxWaiting, DefaultMaxWaiting))
-	a.lockWaiters.what, a.lockWaiters.most, a.watches.waiters.most = "locks", most, most
+	most := int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))
+	if most < 0 {
+		most = noBound
+	}
+	a.lockWaiters, a.watches.waiters = newBound(lockWaits, most, 0, 0), newBound(eventWaits, most, 0, 0)
 	if a.now = o.Now; a.now == nil {
 		a.now = time.Now
 	}
-	a.build, a.history, a.reading = o.Build, o.History, make(chan struct{}, 1)
-	a.ready, a.admission = newReadiness(store, o.Now), newAdmission(o.Limits, store, f, o.Now)
+	a.build, a.history = o.Build, o.History
+	a.ready, a.admission = newReadiness(store, o.Now, f.storeBehind()), newAdmission(o.Limits, store, f, o.Now)
 	a.metrics.Waiting(map[string]func() int{"locks": a.lockWaiters.count, "events": a.watches.waiters.count})
 	routes := append(a.routes(), o.Routes...)
 	if a.machineIDs == nil {
@@ -160,45 +167,27 @@ func New(store docstore.Store, identity Identity, o *Options) http.Handler {
 	return f.handler(routes, identity.Unverified())
 }
 
-// sendTime is how long a response may take to be sent.
-const sendTime = 30 * time.Second
-
-// Server returns an HTTP server with limits for clients that are slow, or never end: 5 s for the header, 15 s for the
-// whole request, 30 s for the work and the response, or for the response alone where the work may take longer than half
-// of that; two minutes between requests. Its errors go to the log.
-func Server(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      sendTime,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
-}
-
 type api struct {
 	*frame
 
-	store      docstore.Store
-	identity   Identity
-	now        func() time.Time
-	locks      *lock.Locks
-	guard      *lock.Guard
-	analyses   *analysis.Analyses
-	runs       *runs.Runs
-	machineIDs *machineid.Service
-	idQuota    *idQuota
-	placement  *placement.Service
-	watches    *watches
+	store       docstore.Store
+	identity    Identity
+	credentials credentials
+	now         func() time.Time
+	locks       *lock.Locks
+	guard       *lock.Guard
+	analyses    *analysis.Analyses
+	runs        *runs.Runs
+	machineIDs  *machineid.Service
+	idQuota     *idQuota
+	placement   *placement.Service
+	watches     *watches
 
 	maxWait     time.Duration // for which a response is held
-	lockWaiters waiters
+	lockWaiters *bound
 
 	build     buildinfo.Info
 	history   func(context.Context, HistoryQuery) (contracts.LeaseHistory, error)
-	reading   chan struct{} // has room for one that reads it
 	ready     *readiness
 	admission *admission
 }
@@ -217,96 +206,98 @@ func (a *api) routes() []Route {
 	)
 	return []Route{
 		{Method: "POST", Path: one + "/acquire", Audit: "lock.acquire", Do: a.authenticated(ofTenant(a.acquire))},
-		{Method: "POST", Path: one + "/renew", Routine: true, Operation: "lock.renew", Do: a.withCaller(command(a.renew))},
-		{Method: "POST", Path: one + "/release", Audit: "lock.release", Do: a.withCaller(command(a.release))},
+		{Method: "POST", Path: one + "/renew", Routine: true, Operation: "lock.renew", Do: a.withCaller(command(a, a.renew))},
+		{Method: "POST", Path: one + "/release", Audit: "lock.release", Do: a.withCaller(command(a, a.release))},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release",
-			Do: a.withCaller(ofAdministrators("ending another owner's lease", command(a.forceRelease)))},
-		{Method: "GET", Path: one, Operation: "lock.get", Do: a.withCaller(look(a.getLock))},
-		{Method: "POST", Path: set + "/acquire", Audit: "lock.acquire_set", Do: a.withCaller(command(a.acquireSet))},
+			Do: a.withCaller(ofAdministrators("ending another owner's lease", command(a, a.forceRelease)))},
+		{Method: "GET", Path: one, Operation: "lock.get", Do: a.withCaller(look(a, a.getLock))},
+		{Method: "POST", Path: set + "/acquire", Audit: "lock.acquire_set", Do: a.withCaller(command(a, a.acquireSet))},
 		{Method: "POST", Path: set + "/renew", Routine: true, Operation: "lock.renew_set",
-			Do: a.withCaller(command(a.renewSet))},
-		{Method: "POST", Path: set + "/release", Audit: "lock.release_set", Do: a.withCaller(command(a.releaseSet))},
+			Do: a.withCaller(command(a, a.renewSet))},
+		{Method: "POST", Path: set + "/release", Audit: "lock.release_set", Do: a.withCaller(command(a, a.releaseSet))},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/locks", Operation: "lock.list",
 			Do: a.authenticated(ofTenant(a.listLocks))},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/fences/{resource}", Operation: "fence.get",
-			Do: a.withCaller(look(a.getFence))},
+			Do: a.withCaller(look(a, a.getFence))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Routine: true, Operation: "fence.check",
-			Do: a.withCaller(command(a.checkFence))},
+			Do: a.withCaller(command(a, a.checkFence))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset",
-			Do: a.withCaller(ofAdministrators("resetting a fence", command(a.resetFence)))},
+			Do: a.withCaller(ofAdministrators("resetting a fence", command(a, a.resetFence)))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/remove", Audit: "fence.remove",
-			Do: a.withCaller(ofAdministrators("removing a fence", command(a.removeFence)))},
-		{Method: "POST", Path: gated + "/lock", Audit: "analysis.lock", Do: a.withWorker(command(a.lockAnalysis))},
+			Do: a.withCaller(ofAdministrators("removing a fence", command(a, a.removeFence)))},
+		{Method: "POST", Path: gated + "/lock", Audit: "analysis.lock", Do: a.withWorker(command(a, a.lockAnalysis))},
 		{Method: "POST", Path: gated + "/refresh", Routine: true, Operation: "analysis.refresh",
-			Do: a.withWorker(command(a.refreshAnalysis))},
+			Do: a.withWorker(command(a, a.refreshAnalysis))},
 		{Method: "POST", Path: gated + "/release", Audit: "analysis.release",
-			Do: a.withWorker(command(a.releaseAnalysis))},
-		{Method: "POST", Path: gated + "/finish", Audit: "analysis.finish", Do: a.withWorker(command(a.finishAnalysis))},
+			Do: a.withWorker(command(a, a.releaseAnalysis))},
+		{Method: "POST", Path: gated + "/finish", Audit: "analysis.finish", Do: a.withWorker(command(a, a.finishAnalysis))},
 		{Method: "POST", Path: gated + "/retry", Audit: "analysis.retry",
-			Do: a.admitted(ofAdministrators("retrying an analysis", command(a.retryAnalysis)))},
+			Do: a.authenticated(ofAdministrators("retrying an analysis", command(a, a.retryAnalysis)))},
 		{Method: "PUT", Path: gated, Operation: "analysis.create", Do: a.withWorker(a.createAnalysis)},
-		{Method: "GET", Path: gated, Operation: "analysis.get", Do: a.withReader(look(a.getAnalysis))},
+		{Method: "GET", Path: gated, Operation: "analysis.get", Do: a.withReader(look(a, a.getAnalysis))},
 		{Method: "GET", Path: "/v1/analyses", Operation: "analysis.list", Do: a.authenticated(ofReaders(a.listAnalyses))},
-		{Method: "POST", Path: named + "/begin", Audit: "run.begin", Do: a.withCaller(command(a.beginRun))},
+		{Method: "POST", Path: named + "/begin", Audit: "run.begin", Do: a.withCaller(command(a, a.beginRun))},
 		{Method: "POST", Path: named + "/refresh", Routine: true, Operation: "run.refresh",
-			Do: a.withCaller(command(a.refreshRun))},
-		{Method: "POST", Path: named + "/release", Audit: "run.release", Do: a.withCaller(command(a.releaseRun))},
-		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(command(a.finishRun))},
-		{Method: "GET", Path: named, Operation: "run.get", Do: a.withCaller(look(a.getRun))},
+			Do: a.withCaller(command(a, a.refreshRun))},
+		{Method: "POST", Path: named + "/release", Audit: "run.release", Do: a.withCaller(command(a, a.releaseRun))},
+		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(command(a, a.finishRun))},
+		{Method: "GET", Path: named, Operation: "run.get", Do: a.withCaller(look(a, a.getRun))},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Operation: "run.list",
 			Do: a.authenticated(ofTenant(a.listRuns))},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease",
-			Do: a.admitted(ofMachineIDs(command(a.leaseMachineIDs)))},
+			Do: a.authenticated(ofMachineIDs(command(a, a.leaseMachineIDs)))},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release",
-			Do: a.admitted(a.releaseMachineID)},
+			Do: a.authenticated(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release",
-			Do: a.admitted(ofAdministrators("ending leases of other callers", command(a.forceReleaseMachineIDs)))},
+			Do: a.authenticated(ofAdministrators("ending leases of other callers", command(a, a.forceReleaseMachineIDs)))},
 		{Method: "GET", Path: "/v1/machine-ids", Operation: "machine_ids.occupancy",
-			Do: a.admitted(look(a.machineIDOccupancy))},
+			Do: a.authenticated(look(a, a.machineIDOccupancy))},
 		{Method: "GET", Path: "/v1/machine-ids/spaces/{space}", Operation: "machine_ids.map",
-			Do: a.admitted(look(a.machineIDMap))},
+			Do: a.authenticated(look(a, a.machineIDMap))},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Operation: "placement.clusters",
 			Do: a.authenticated(ofTenant(a.listClusters))},
 		{Method: "POST", Path: cluster + "/remove", Audit: "placement.remove",
-			Do: a.withCaller(ofAdministrators("removing a cluster", command(a.removeCluster)))},
-		{Method: "POST", Path: member + "/join", Audit: "placement.join", Do: a.withCaller(command(a.joinCluster))},
-		{Method: "POST", Path: member + "/replace", Audit: "placement.replace", Do: a.withCaller(command(a.replaceMember))},
+			Do: a.withCaller(ofAdministrators("removing a cluster", command(a, a.removeCluster)))},
+		{Method: "POST", Path: member + "/join", Audit: "placement.join", Do: a.withCaller(command(a, a.joinCluster))},
+		{Method: "POST", Path: member + "/replace", Audit: "placement.replace",
+			Do: a.withCaller(command(a, a.replaceMember))},
 		{Method: "POST", Path: member + "/heartbeat", Routine: true, Operation: "placement.heartbeat",
-			Do: a.withCaller(command(a.heartbeatMember))},
+			Do: a.withCaller(command(a, a.heartbeatMember))},
 		{Method: "POST", Path: member + "/drain", Audit: "placement.drain",
 			Do: a.withCaller(a.ofMember(true, a.placement.DrainMember))},
 		{Method: "POST", Path: member + "/leave", Audit: "placement.leave",
 			Do: a.withCaller(a.ofMember(false, a.placement.Leave))},
 		{Method: "POST", Path: member + "/evict", Audit: "placement.evict",
-			Do: a.withCaller(ofAdministrators("evicting a member", command(a.evictMember)))},
-		{Method: "POST", Path: member + "/offer", Operation: "placement.offer", Do: a.withCaller(command(a.changeOffer))},
+			Do: a.withCaller(ofAdministrators("evicting a member", command(a, a.evictMember)))},
+		{Method: "POST", Path: member + "/offer", Operation: "placement.offer", Do: a.withCaller(command(a, a.changeOffer))},
 		{Method: "GET", Path: cluster + "/members", Operation: "placement.members",
 			Do: a.authenticated(ofTenant(a.listMembers))},
 		{Method: "GET", Path: cluster + "/topology", Operation: "placement.topology",
 			Do: a.authenticated(ofTenant(a.getTopology))},
 		{Method: "GET", Path: cluster + "/placements/{kind}/{id}", Operation: "placement.lookup",
-			Do: a.withCaller(look(a.lookupPlacement))},
+			Do: a.withCaller(look(a, a.lookupPlacement))},
 		{Method: "GET", Path: cluster + "/activations", Operation: "activation.list",
 			Do: a.authenticated(ofTenant(a.listActivations))},
-		{Method: "GET", Path: activation, Operation: "activation.get", Do: a.withCaller(look(a.getActivation))},
+		{Method: "GET", Path: activation, Operation: "activation.get", Do: a.withCaller(look(a, a.getActivation))},
 		{Method: "POST", Path: activation + "/claim", Audit: "placement.claim", Operation: "activation.claim",
-			Do: a.withCaller(command(a.claimActivation))},
+			Do: a.withCaller(command(a, a.claimActivation))},
 		{Method: "POST", Path: activation + "/activated", Operation: "activation.activated",
-			Do: a.withCaller(command(a.activated))},
+			Do: a.withCaller(command(a, a.activated))},
 		{Method: "POST", Path: activation + "/failed", Audit: "placement.fail", Operation: "activation.failed",
-			Do: a.withCaller(command(a.activationFailed))},
+			Do: a.withCaller(command(a, a.activationFailed))},
 		{Method: "POST", Path: activation + "/deactivate", Audit: "placement.deactivate", Operation: "activation.deactivate",
-			Do: a.withCaller(command(a.deactivate))},
-		{Method: "POST", Path: activation + "/state", Operation: "activation.state", Do: a.withCaller(command(a.writeState))},
+			Do: a.withCaller(command(a, a.deactivate))},
+		{Method: "POST", Path: activation + "/state", Operation: "activation.state",
+			Do: a.withCaller(command(a, a.writeState))},
 		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer",
-			Do: a.withCaller(command(a.transferActivation))},
+			Do: a.withCaller(command(a, a.transferActivation))},
 		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Operation: "placement.events",
 			Do: a.authenticated(ofTenant(a.listEvents))},
-		{Method: "GET", Path: "/v1/caller", Operation: "caller.get", Do: a.authenticated(look(a.getCaller))},
+		{Method: "GET", Path: "/v1/caller", Operation: "caller.get", Do: a.authenticated(glance(a.getCaller))},
 		{Method: "GET", Path: "/v1/outcomes", Operation: "outcomes.list",
 			Do: a.authenticated(ofAdministrators("reading outcomes", a.listOutcomes))},
 		{Method: "GET", Path: "/v1/history", Operation: "history.get",
-			Do: a.authenticated(ofAdministrators("reading audit events", look(a.getHistory)))},
+			Do: a.authenticated(ofAdministrators("reading audit events", glance(a.getHistory)))},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},
@@ -316,7 +307,7 @@ func (a *api) routes() []Route {
 
 // withCaller admits authenticated callers, and keeps each to its own tenant.
 func (a *api) withCaller(do handler) func(http.ResponseWriter, *http.Request) error {
-	// as authenticated, ofTenant and withSlot do: one value, not three
+	// as authenticated and ofTenant do: one value, not two
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := a.callerOf(r)
 		if err != nil {
@@ -325,7 +316,7 @@ func (a *api) withCaller(do handler) func(http.ResponseWriter, *http.Request) er
 		if err := c.stays(r); err != nil {
 			return err
 		}
-		return a.inSlot(w, r, c, do)
+		return onConnection(w, r, c, do)
 	}
 }
 
@@ -351,7 +342,7 @@ func (c Caller) stays(r *http.Request) error {
 // withWorker admits authenticated callers who may run analyses. Those belong to no tenant, so that the caller's plays
 // no part.
 func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) error {
-	return a.admitted(func(w http.ResponseWriter, r *http.Request, c Caller) error {
+	return a.authenticated(func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if !c.Worker {
 			return notWorker()
 		}
@@ -361,7 +352,7 @@ func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) er
 
 // withReader admits authenticated callers who may see analyses.
 func (a *api) withReader(do handler) func(http.ResponseWriter, *http.Request) error {
-	return a.authenticated(ofReaders(a.withSlot(do)))
+	return a.authenticated(ofReaders(do))
 }
 
 // ofReaders admits workers and administrators.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -40,13 +39,11 @@ func (a *api) getHistory(c call) (contracts.LeaseHistory, error) {
 		return contracts.LeaseHistory{}, contracts.Errorf(contracts.CodeNotConfigured,
 			"this process writes its audit events to the log, not to a file: set LEASEHOLD_AUDIT_LOG, or ask leasehold audit")
 	}
-	select { // a file takes seconds to read, and a processor
-	case a.reading <- struct{}{}:
-		defer func() { <-a.reading }()
-	case <-c.Context().Done():
-		return contracts.LeaseHistory{}, context.Cause(c.Context())
-	}
-	h, err := a.history(c.Context(), q)
+	var h contracts.LeaseHistory
+	err = a.admission.histories.with(c.Context(), c.note.party, func() (err error) {
+		h, err = a.history(c.Context(), q)
+		return err
+	})
 	if n := len(h.Leases) - mostPastLeases; n > 0 {
 		h.Leases, h.LeftOff = h.Leases[n:], int64(n)
 	}

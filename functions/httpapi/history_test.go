@@ -3,14 +3,19 @@ package httpapi_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/proof/contracttest"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
 // TestHistory: who asks for what; the answer itself is the program's.
@@ -66,4 +71,48 @@ func TestHistory(t *testing.T) {
 	}
 	who.caller.Admin = false
 	d.get("/v1/history?kind=lock&key=k&tenant_id=acme").refuses(t, 403, "PERMISSION_DENIED", "")
+}
+
+// TestHistoriesOfTenants: a tenant reads audit events once at a time, and another one beside it.
+func TestHistoriesOfTenants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reading, most atomic.Int32
+		h := httpapi.New(docstore.NewMemory(nil), admins{}, &httpapi.Options{
+			History: func(context.Context, httpapi.HistoryQuery) (contracts.LeaseHistory, error) {
+				most.Store(max(most.Load(), reading.Add(1)))
+				time.Sleep(time.Second)
+				reading.Add(-1)
+				return contracts.LeaseHistory{}, nil
+			},
+		})
+		begin := time.Now()
+		ends := func(who string) <-chan string {
+			_, tenant, _ := strings.Cut(who, "@")
+			end := make(chan string, 1)
+			go func() {
+				status, _, _ := ask(t.Context(), h, who, "/v1/history?kind=lock&key=k&tenant_id="+tenant)
+				end <- fmt.Sprint(status, " after ", time.Since(begin))
+			}()
+			synctest.Wait()
+			return end
+		}
+		all := []<-chan string{ends("ann@acme"), ends("bob@acme"), ends("ann@acmf"), ends("ann@acme"), ends("ann@acme")}
+		for i, want := range []string{"200 after 1s", "200 after 2s", "200 after 1s", "200 after 3s", "503 after 2.5s"} {
+			if got := <-all[i]; got != want {
+				t.Errorf("request %d: %s, want %s", i, got, want)
+			}
+		}
+		if n := most.Load(); n != 2 {
+			t.Errorf("%d are read at once, want 2", n)
+		}
+	})
+}
+
+// admins is byHeader of administrators.
+type admins struct{ byHeader }
+
+func (a admins) Identify(r *http.Request) (httpapi.Caller, error) {
+	c, err := a.byHeader.Identify(r)
+	c.Admin = true
+	return c, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
@@ -30,6 +31,10 @@ type Caller struct {
 
 	// MachineIDs callers may lease machine IDs, which belong to no tenant; administrators may, too.
 	MachineIDs bool
+
+	// Until is when the credentials expire, where [Identity] would not say so if it were asked again: they were verified
+	// by something in front of the process. A request that waits is granted nothing from then on. Zero: not known.
+	Until time.Time
 }
 
 // Identity authenticates requests. Implementations: [Development], the package functions/oidc, and the entry points of
@@ -39,6 +44,9 @@ type Identity interface {
 	// it, or not in a way that can be believed; its text is shown to the caller and says what is wrong, never what the
 	// credentials were. Any other error means that the caller could not be verified just now, and results in UNAVAILABLE.
 	// Of the Caller that comes with an error only the TokenID is used, for the audit event.
+	//
+	// It is called again with the same request while that waits, by another goroutine and with another context. Then it
+	// says what holds at that time: whether the credentials have expired or were revoked, and whose they are.
 	Identify(r *http.Request) (Caller, error)
 
 	// Challenge is the WWW-Authenticate header of a 401 response: what is accepted. Empty sends none.

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -18,17 +17,23 @@ import (
 // the numbers of documents hold for all processes together that use the same store, the rest for one process. The zero
 // value bounds nothing.
 type Limits struct {
-	// Concurrent is how many requests of the API, other than lists, are worked on at once. As many more wait for a
-	// moment, and tenants take turns; what is beyond that, or has waited, is OVERLOADED. 0: no bound.
+	// Concurrent is how many requests of the API, other than lists, are worked on at once: from when their bodies have
+	// arrived to when their responses are known. As many more wait for a moment, and tenants take turns; what is beyond
+	// that, or has waited, is OVERLOADED. One tenant, and one subject, have less than that, as of all that follows: see
+	// the table in shares.go. 0: no bound.
 	Concurrent int
 
-	// Lists is how many lists are read from the store at once, beside the requests of Concurrent, and half as many for
-	// one tenant. A list takes a processor for a while, and a lock a millisecond. 0: no bound.
+	// BodyBytes is how many bytes of bodies may be on their way at once. A body counts as its Content-Length, as the most
+	// that it can have where it has none, and as 16 KiB at the least. What does not fit waits and is OVERLOADED in the
+	// same way. 0: no bound.
+	BodyBytes int64
+
+	// Lists is how many lists are read from the store at once, beside the requests of Concurrent. A list takes a
+	// processor for a while, and a lock a millisecond. 0: no bound.
 	Lists int
 
 	// PageBytes is how much memory the pages of lists take at once, while they are read and while their callers read
-	// them slowly; those of one tenant take three quarters of it at most. What does not fit waits and is OVERLOADED in
-	// the same way. At least one page always fits. 0: no bound.
+	// them slowly. What does not fit waits and is OVERLOADED in the same way. At least one page always fits. 0: no bound.
 	PageBytes int64
 
 	// PerTenant and PerSubject are requests a second of one tenant and of one subject of a tenant; two seconds' worth
@@ -53,8 +58,11 @@ type Limits struct {
 	ClustersPerTenant, IdentitiesPerCluster int
 }
 
-// DefaultPageBytes is the Limits.PageBytes of the programs that serve.
-const DefaultPageBytes = 64 << 20
+// The Limits.PageBytes and the Limits.BodyBytes of the programs that serve.
+const (
+	DefaultPageBytes = 64 << 20
+	DefaultBodyBytes = 32 << 20
+)
 
 // DefaultLists is their Limits.Lists: two for each processor.
 func DefaultLists() int { return 2 * runtime.GOMAXPROCS(0) }
@@ -70,6 +78,12 @@ const (
 
 	// maxWaitingLists is how many lists wait at once, for their turn to be read or for memory.
 	maxWaitingLists = 64
+
+	// maxWaitingBodies is how many requests wait at once for room for their bodies.
+	maxWaitingBodies = 256
+
+	// maxHistories is how many requests read audit events at once: a file takes seconds to read, and a processor.
+	maxHistories = 2
 )
 
 // What a list takes of Limits.PageBytes.
@@ -80,8 +94,8 @@ const (
 
 // admission admits requests of verified callers.
 type admission struct {
-	tenants, subjects   *rates.Rates
-	slots, lists, pages *bound
+	tenants, subjects              *rates.Rates
+	slots, lists, pages, histories *bound
 
 	log    *slog.Logger
 	now    func() time.Time
@@ -96,22 +110,16 @@ func newAdmission(l Limits, store docstore.Store, f *frame, now func() time.Time
 	a := &admission{log: f.log, now: now, refuse: l.RefuseWithoutStore}
 	a.tenants, a.subjects = rates.New(store, l.PerTenant, now, a.away), rates.New(store, l.PerSubject, now, a.away)
 	ofLists := f.timeout / 4
-	wait := min(maxWait, ofLists)
-	if n := int64(l.Concurrent); n > 0 {
-		a.slots = &bound{left: n, share: n, queue: l.Concurrent, wait: wait, held: map[string]int64{},
-			says: fmt.Sprintf("the server works on %d requests, which is its bound, and others wait", n)}
+	if l.Concurrent > 0 {
+		a.slots = newBound(slots, int64(l.Concurrent), l.Concurrent, min(maxWait, ofLists))
 	}
-	if n := int64(l.Lists); n > 0 {
-		a.lists = &bound{left: n, share: max(1, n/2), queue: maxWaitingLists, wait: ofLists, held: map[string]int64{},
-			says: fmt.Sprintf("the server reads %d lists, which is its bound, or %d of your tenant, and others wait", n,
-				max(1, n/2))}
+	if l.Lists > 0 {
+		a.lists = newBound(lists, int64(l.Lists), maxWaitingLists, ofLists)
 	}
 	if l.PageBytes > 0 {
-		size := max(l.PageBytes, pageReading)
-		a.pages = &bound{left: size, share: max(size/4*3, pageReading), queue: maxWaitingLists, wait: ofLists,
-			held: map[string]int64{},
-			says: "the pages that the server sends, or those of your tenant, take as much memory as they may: ask for smaller ones, and read them to the end"}
+		a.pages = newBound(pages, l.PageBytes, maxWaitingLists, ofLists)
 	}
+	a.histories = newBound(histories, maxHistories, maxWaitingLists, ofLists)
 	return a
 }
 
@@ -176,14 +184,15 @@ func (a *admission) away(ctx context.Context, err error) error {
 // handler handles a request of a caller.
 type handler func(http.ResponseWriter, *http.Request, Caller) error
 
-// authenticated authenticates the caller and holds it to its rates.
+// authenticated authenticates the caller by the header alone, before the body is read, and holds it to its rates and to
+// its share of its connection.
 func (a *api) authenticated(do handler) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := a.callerOf(r)
 		if err != nil {
 			return err
 		}
-		return do(w, r, c)
+		return onConnection(w, r, c, do)
 	}
 }
 
@@ -191,10 +200,12 @@ func (a *api) authenticated(do handler) func(http.ResponseWriter, *http.Request)
 func (a *api) callerOf(r *http.Request) (Caller, error) {
 	c, err := a.identify(r)
 	n := noteOf(r)
-	if n.caller, n.known = c, err == nil; err != nil {
+	n.caller, n.known = c, err == nil
+	if n.party = stranger(r.RemoteAddr); err != nil {
 		return c, err
 	}
-	return c, a.admission.rates(r.Context(), c, payer(r, c))
+	n.party = party{payer(r, c), c.Subject}
+	return c, a.admission.rates(r.Context(), c, n.party.tenant)
 }
 
 // payer is the tenant for which a request counts.
@@ -205,16 +216,13 @@ func payer(r *http.Request, c Caller) string {
 	return c.Tenant
 }
 
-// withSlot handles a request when there is a slot for it, and keeps the slot until the response has been written.
-func (a *api) withSlot(do handler) handler {
-	return func(w http.ResponseWriter, r *http.Request, c Caller) error { return a.inSlot(w, r, c, do) }
-}
-
-func (a *api) inSlot(w http.ResponseWriter, r *http.Request, c Caller, do handler) error {
-	return a.admission.slots.with(r.Context(), payer(r, c), func() error { return do(w, r, c) })
-}
-
-// admitted passes on the requests of known callers for which there is a slot.
-func (a *api) admitted(do handler) func(http.ResponseWriter, *http.Request) error {
-	return a.authenticated(a.withSlot(do))
+// answer does the work of a request when there is a slot for it. Nothing that the caller's network decides is part of
+// it: the body has been read before, and the response is written afterwards.
+func answer[R any](a *api, r *http.Request, work func() (R, error)) (R, error) {
+	by := noteOf(r).party
+	if err := a.admission.slots.enter(r.Context(), by, 1); err != nil {
+		return *new(R), err
+	}
+	defer a.admission.slots.leave(by, 1)
+	return work()
 }

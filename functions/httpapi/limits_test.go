@@ -225,7 +225,6 @@ func TestRatesForgetIdleCallers(t *testing.T) {
 // what finds the queue full is rejected at once. Callers who are not known take no place, and health is not asked to
 // wait. All times are exact.
 func TestOverload(t *testing.T) {
-	const path = "/v1/tenants/acme/locks/k"
 	type result struct {
 		what string
 		took time.Duration
@@ -234,15 +233,17 @@ func TestOverload(t *testing.T) {
 	crowd := func(ctx context.Context, h http.Handler, n int) <-chan result {
 		results := make(chan result, n)
 		begin := time.Now()
-		for range n {
+		for i := range n { // each of another tenant: one would have a share of the whole
 			go func() {
-				status, code, after := ask(ctx, h, "ann@acme", path)
+				tenant := fmt.Sprint("t", i)
+				status, code, after := ask(ctx, h, "ann@"+tenant, "/v1/tenants/"+tenant+"/locks/k")
 				results <- result{fmt.Sprint(status, code, after), time.Since(begin)}
 			}()
 		}
 		return results
 	}
 	const overloaded, done = "503OVERLOADED1", "404NOT_FOUND"
+	const path = "/v1/tenants/acme/locks/k"
 	for _, c := range []struct {
 		name          string
 		takes, within time.Duration // of the store, Options.Timeout
@@ -352,44 +353,62 @@ func (p *panics) List(ctx context.Context, q docstore.Query) (docstore.Page, err
 	return p.Store.List(ctx, q)
 }
 
-// TestTenantsTakeTurns: a tenant that keeps all slots and the whole queue busy costs another one a turn, and no
-// rejection.
+// TestTenantsTakeTurns: a tenant that has as many requests as it can costs another one nothing, as it has no more than
+// its share of the slots; several of them, which have all slots and the whole queue, cost it a turn, and no rejection.
+// A subject costs another one of its tenant as little.
 func TestTenantsTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const takes = 100 * time.Millisecond
-		h := httpapi.New(slowReads{&probed{Store: docstore.NewMemory(nil)}, takes}, byHeader{},
-			&httpapi.Options{Limits: httpapi.Limits{Concurrent: 2}})
-		ctx, stop := context.WithCancel(t.Context())
-		var noise sync.WaitGroup
-		var done, overloaded atomic.Int64
-		for range 20 {
-			noise.Go(func() {
-				for ctx.Err() == nil {
-					_, code, _ := ask(t.Context(), h, "ann@noisy", "/v1/tenants/noisy/locks/k")
-					if code == "OVERLOADED" {
-						overloaded.Add(1)
-						time.Sleep(10 * time.Millisecond)
-					} else {
-						done.Add(1)
+	const takes = 100 * time.Millisecond
+	for name, c := range map[string]struct {
+		noisy []string
+		quiet string
+		most  time.Duration // that a request of the quiet one may take
+	}{
+		"a tenant":   {[]string{"ann@noisy", "eve@noisy"}, "bob@quiet", takes},
+		"tenants":    {[]string{"ann@noisy", "eve@noisy", "ann@loud", "eve@loud"}, "bob@quiet", 2 * takes},
+		"a subject":  {[]string{"ann@acme"}, "bob@acme", takes},
+		"the others": {[]string{"ann@acme", "ann@loud", "eve@loud"}, "bob@acme", 2 * takes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := httpapi.New(slowReads{&probed{Store: docstore.NewMemory(nil)}, takes}, byHeader{},
+					&httpapi.Options{Limits: httpapi.Limits{Concurrent: 4}}) // three of a tenant, two of a subject
+				ctx, stop := context.WithCancel(t.Context())
+				var noise sync.WaitGroup
+				var done, overloaded atomic.Int64
+				send := func(who string) (int, string) {
+					_, tenant, _ := strings.Cut(who, "@")
+					status, code, _ := ask(t.Context(), h, who, "/v1/tenants/"+tenant+"/locks/k")
+					return status, code
+				}
+				for i := range 40 {
+					noise.Go(func() {
+						for ctx.Err() == nil {
+							if _, code := send(c.noisy[i%len(c.noisy)]); code == "OVERLOADED" {
+								overloaded.Add(1)
+								time.Sleep(10 * time.Millisecond)
+							} else {
+								done.Add(1)
+							}
+						}
+					})
+				}
+				time.Sleep(time.Second) // all have been admitted or rejected
+				for i := range 50 {
+					begin := time.Now()
+					status, code := send(c.quiet)
+					if took := time.Since(begin); status != 404 || took > c.most {
+						t.Errorf("request %d of the quiet one: %d %s after %v", i, status, code, took)
 					}
+					time.Sleep(time.Duration(i) * time.Millisecond)
+				}
+				stop()
+				noise.Wait()
+				if done.Load() < 100 || overloaded.Load() < 100 {
+					t.Errorf("the noisy ones: %d requests, %d rejected", done.Load(), overloaded.Load())
 				}
 			})
-		}
-		time.Sleep(time.Second) // all have been admitted or rejected
-		for i := range 50 {
-			begin := time.Now()
-			status, code, _ := ask(t.Context(), h, "bob@quiet", "/v1/tenants/quiet/locks/k")
-			if took := time.Since(begin); status != 404 || took > 2*takes {
-				t.Errorf("request %d of the quiet tenant: %d %s after %v", i, status, code, took)
-			}
-			time.Sleep(time.Duration(i) * time.Millisecond)
-		}
-		stop()
-		noise.Wait()
-		if done.Load() < 100 || overloaded.Load() < 100 {
-			t.Errorf("the noisy tenant: %d requests, %d rejected", done.Load(), overloaded.Load())
-		}
-	})
+		})
+	}
 }
 
 // TestPagesCountForRates: a page is as many requests as 64 KiB were read for it, and more than a tenant may send is

@@ -27,7 +27,8 @@ import (
 //	err            what went wrong in the server
 //	sample         how many such requests share one line on average, if it is more than one; see Options.LogSample
 //
-// Query, headers and bodies are left out. The ID of the trace is added to this line and to all others by the handler of
+// Requests that were rejected before it was known who sent them share lines, see RejectedMessage. Query, headers and
+// bodies are left out. The ID of the trace is added to this line and to all others by the handler of
 // the log, see telemetry.NewHandler.
 const RequestMessage = "request"
 
@@ -53,8 +54,12 @@ func (f *frame) writeLine(r *http.Request, n *exchangeLog, status int, took time
 		(f.sample < LogAll || rand.IntN(f.sample) > 0) {
 		return
 	}
+	method, path := r.Method, r.URL.EscapedPath()
+	if n.unknown {
+		method, path = cut(method, maxUnknownName), cut(path, maxUnknownPath)
+	}
 	line := append(make([]slog.Attr, 0, 16),
-		slog.String("method", r.Method), slog.String("path", r.URL.EscapedPath()), slog.Int("status", status),
+		slog.String("method", method), slog.String("path", path), slog.Int("status", status),
 		slog.String("outcome", outcome),
 		slog.Float64("took_ms", milliseconds(took)), slog.String("request", requestID),
 	)

@@ -25,45 +25,48 @@ func lockID(r *http.Request) lock.ID {
 // a slot for each of its steps, see [lock.Options].Working: when it is sent to the store. It is one of those that wait,
 // which are bounded, from its first refusal on.
 func (a *api) acquire(w http.ResponseWriter, r *http.Request, c Caller) error {
-	var command lock.Acquire
-	err := a.withSlot(func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		body, err := acquireBody(w, r)
-		if err != nil {
-			return err
-		}
-		said := body.OwnerID
-		if body.OwnerID, err = c.owner(body.OwnerID); err != nil {
-			return err
-		}
-		n := noteOf(r)
-		n.body, n.ownerID, n.event.Owner = &body, said, body.OwnerID
-		if command, err = direct.Acquire(lockID(r), body); err != nil {
-			return err
-		}
-		if body.GiveUp {
-			n.action = "lock." + actionGiveUp
-			command.WaitSeconds = 0
-			o, err := a.locks.GiveUp(r.Context(), lock.GiveUp{Acquire: command})
-			n.lock(o, err)
-			n.ended(o.At)
-			return sendGaveUp(w, r, c, o, err)
-		}
-		if command.WaitSeconds != 0 {
-			return command.Validate()
-		}
-		o, err := a.locks.Acquire(r.Context(), command)
-		return sendLease(w, r, c, o, 0, err)
-	})(w, r, c)
-	if err != nil || command.WaitSeconds == 0 {
+	body, err := acquireBody(w, r)
+	if err != nil {
 		return err
 	}
-	ctx, cancel := noteOf(r).within(lock.MaxWaitSeconds*time.Second + a.timeout)
+	said := body.OwnerID
+	if body.OwnerID, err = c.owner(body.OwnerID); err != nil {
+		return err
+	}
+	n := noteOf(r)
+	n.body, n.ownerID, n.event.Owner = &body, said, body.OwnerID
+	command, err := direct.Acquire(lockID(r), body)
+	switch {
+	case err != nil:
+		return err
+	case body.GiveUp:
+		n.action = "lock." + actionGiveUp
+		command.WaitSeconds = 0
+		o, err := answer(a, r, func() (lock.Outcome, error) {
+			return a.locks.GiveUp(r.Context(), lock.GiveUp{Acquire: command})
+		})
+		n.lock(o, err)
+		n.ended(o.At)
+		return sendGaveUp(w, r, c, o, err)
+	case command.WaitSeconds == 0:
+		o, err := answer(a, r, func() (lock.Outcome, error) { return a.locks.Acquire(r.Context(), command) })
+		return sendLease(w, r, c, o, 0, err)
+	}
+	if err := command.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := n.within(lock.MaxWaitSeconds*time.Second + a.timeout)
 	defer cancel()
+	ctx, waits := a.credentials.begin(ctx, r, c)
+	defer waits.ended()
 	most := a.longest(ctx, time.Duration(command.WaitSeconds)*time.Second)
 	begin := time.Now()
-	o, err := a.locks.AcquireWithin(context.WithValue(ctx, payerKey{}, waiting{payer(r, c), c.Subject}), command, most)
+	o, err := a.locks.AcquireWithin(context.WithValue(ctx, partyKey{}, n.party), command, most)
 	factsOf(r).Waits, factsOf(r).Waited = true, o.Waited
-	return sendLease(w, r, c, o, pollAfter(command, o, time.Since(begin)), err)
+	if why := waits.rejected(); why != nil && (err != nil || o.Code != lock.OK) {
+		return why
+	}
+	return sendLease(w, r, c, o, command.PollAfter(o, time.Since(begin)), err)
 }
 
 // sendLease sends what became of an acquire, and when it is to come again if it still waits.
@@ -94,30 +97,33 @@ func sendGaveUp(w http.ResponseWriter, r *http.Request, c Caller, o lock.Outcome
 	return send(w, nothing)
 }
 
-// payerKey is the key of whom a request that waits, and its steps, count for.
-type payerKey struct{}
+// partyKey is the key of whom a request that waits, and its steps, count for.
+type partyKey struct{}
 
-// step carries out a step of a request that waits for a lock: in a slot, and with its own time limit. A request that
-// does not wait has both.
+// step carries out a step of a request that waits for a lock: if its caller is still who it was, in a slot, and within
+// a time limit of its own. A request that does not wait has all that.
 func (a *api) step(ctx context.Context, _ string, do func(context.Context) error) error {
-	by, waits := ctx.Value(payerKey{}).(waiting)
+	by, waits := ctx.Value(partyKey{}).(party)
 	if !waits {
 		return do(ctx)
 	}
-	return a.admission.slots.with(ctx, by.tenant, func() error {
-		ctx, cancel := context.WithTimeout(ctx, a.timeout)
-		defer cancel()
-		return do(ctx)
+	w, _ := ctx.Value(waitKey{}).(*wait)
+	return w.step(ctx, func() error {
+		return a.admission.slots.with(ctx, by, func() error {
+			ctx, cancel := context.WithTimeout(ctx, a.timeout)
+			defer cancel()
+			return do(ctx)
+		})
 	})
 }
 
 // seat makes room for a request that was refused and is to wait.
 func (a *api) seat(ctx context.Context, _ string) (leave func(), ok bool) {
-	by, _ := ctx.Value(payerKey{}).(waiting)
-	if err := a.lockWaiters.enter(by.tenant, by.subject); err != nil {
+	by, _ := ctx.Value(partyKey{}).(party)
+	if a.lockWaiters.try(by, 1) != nil {
 		return nil, false
 	}
-	return func() { a.lockWaiters.leave(by.tenant, by.subject) }, true
+	return func() { a.lockWaiters.leave(by, 1) }, true
 }
 
 // acquireBody reads the body of an acquire. Which members it must have depends on its mode, so [decode] cannot say what

@@ -75,8 +75,10 @@ func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller)
 	if err := decode(w, r, MaxBodyBytes, &body); err != nil {
 		return err
 	}
-	done, err := a.machineIDs.End(r.Context(), kazahana.ReleaseOptions{
-		ServiceID: body.ServiceID, ID: id, Signature: body.Signature, Timestamp: body.Timestamp,
+	done, err := answer(a, r, func() (machineid.Ended, error) {
+		return a.machineIDs.End(r.Context(), kazahana.ReleaseOptions{
+			ServiceID: body.ServiceID, ID: id, Signature: body.Signature, Timestamp: body.Timestamp,
+		})
 	})
 	if err != nil {
 		return machineIDError(err, "the lease may have been released: send the release again, or let it run out")

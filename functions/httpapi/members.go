@@ -134,7 +134,7 @@ func (a *api) heartbeatMember(c call, b *contracts.MemberHeartbeatRequest) (stat
 // member, by its whole name, if anyone's may be named.
 func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster,
 	placement.Incarnation) (placement.MemberOutcome, error)) handler {
-	return command(func(c call, b *contracts.MemberRequest) (state contracts.MemberState, err error) {
+	return command(a, func(c call, b *contracts.MemberRequest) (state contracts.MemberState, err error) {
 		i := placement.Incarnation{Member: c.PathValue("member"), Number: b.Incarnation}
 		if !anyone || !c.caller.Admin || !strings.Contains(i.Member, "#") {
 			if err := c.asMember(&i.Member); err != nil {

@@ -26,31 +26,47 @@ type nextPage struct {
 func sendList[T, B any](a *api, w http.ResponseWriter, r *http.Request, name string, body func(T) B,
 	read func(context.Context) (entries []T, rest any, cost page.Cost, err error),
 ) error {
-	caller := noteOf(r).caller
-	tenant, share := payer(r, caller), int64(pageReading)
-	if err := a.admission.pages.enter(r.Context(), tenant, share); err != nil {
+	send, err := readList(a, r, name, body, read)
+	if err != nil {
 		return err
 	}
-	defer func() { a.admission.pages.leave(tenant, share) }()
+	send(w)
+	return nil
+}
 
+// readList is the part of [sendList] before the response. What it returns is called once, and writes that.
+func readList[T, B any](a *api, r *http.Request, name string, body func(T) B,
+	read func(context.Context) (entries []T, rest any, cost page.Cost, err error),
+) (send func(http.ResponseWriter), err error) {
+	n, share := noteOf(r), int64(pageReading)
+	if err := a.admission.pages.enter(r.Context(), n.party, share); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if send == nil {
+			a.admission.pages.leave(n.party, share)
+		}
+	}()
 	var (
 		entries []T
 		rest    any
 		cost    page.Cost
 	)
-	err := a.admission.lists.with(r.Context(), tenant, func() (err error) {
+	err = a.admission.lists.with(r.Context(), n.party, func() (err error) {
 		entries, rest, cost, err = read(r.Context())
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sending := min(max(int64(cost.Kept), pageLeast), share)
-	a.admission.pages.leave(tenant, share-sending)
+	a.admission.pages.leave(n.party, share-sending)
 	share = sending
-	a.admission.charge(caller, tenant, cost.Read/pageLeast)
-	writePage(w, name, entries, rest, body)
-	return nil
+	a.admission.charge(n.caller, n.party.tenant, cost.Read/pageLeast)
+	return func(w http.ResponseWriter) {
+		defer a.admission.pages.leave(n.party, share)
+		writePage(w, name, entries, rest, body)
+	}, nil
 }
 
 // writePage writes the entries one after the other. HTML is not escaped: browsers do not take the response for a page,

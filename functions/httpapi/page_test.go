@@ -129,18 +129,18 @@ func TestUnreadPages(t *testing.T) {
 				store := docstore.NewMemory(nil)
 				fillLocks(t, store, 60)
 				h := httpapi.New(store, byHeader{}, &httpapi.Options{Limits: c.limits})
-				send := func(w http.ResponseWriter, tenant, method, path, body string) {
+				send := func(w http.ResponseWriter, subject, tenant, method, path, body string) {
 					r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080/v1/tenants/"+tenant+"/locks"+path,
 						strings.NewReader(body))
-					r.Header.Set("Authorization", "ann@"+tenant)
+					r.Header.Set("Authorization", subject+"@"+tenant)
 					h.ServeHTTP(w, r)
 				}
 				held := make(chan struct{})
 				ended := make(chan *pieces, c.readers)
-				for range c.readers {
+				for i := range c.readers {
 					go func() {
 						w := newPieces(held)
-						send(w, "acme", "GET", "?page_size=1000", "")
+						send(w, fmt.Sprint("reader-", i%3), "acme", "GET", "?page_size=1000", "")
 						ended <- w
 					}()
 					synctest.Wait() // it has its page, waits for room, or was rejected
@@ -157,13 +157,13 @@ func TestUnreadPages(t *testing.T) {
 				}
 				for i := range 10 {
 					w := httptest.NewRecorder()
-					if send(w, "acme", "POST", fmt.Sprint("/free", i, "/acquire"),
+					if send(w, "ann", "acme", "POST", fmt.Sprint("/free", i, "/acquire"),
 						`{"request_id":"r1","ttl_seconds":1}`); w.Code != 200 {
 						t.Errorf("an acquire beside unread pages: %d %s", w.Code, w.Body)
 					}
 				}
 				if w := httptest.NewRecorder(); c.limits.PageBytes != 1 {
-					if send(w, "acmf", "GET", "", ""); w.Code != 200 {
+					if send(w, "ann", "acmf", "GET", "", ""); w.Code != 200 {
 						t.Errorf("a list of another tenant: %d %s", w.Code, w.Body)
 					}
 				}
@@ -175,7 +175,7 @@ func TestUnreadPages(t *testing.T) {
 				}
 				for range c.wantHeld {
 					w := httptest.NewRecorder()
-					if send(w, "acme", "GET", "?page_size=1000", ""); w.Code != 200 {
+					if send(w, "ann", "acme", "GET", "?page_size=1000", ""); w.Code != 200 {
 						t.Errorf("afterwards: %d %s", w.Code, w.Body)
 					}
 				}

@@ -41,6 +41,9 @@ func (e *advised) Unwrap() error { return e.err }
 
 const sendAgain = "the command may have been carried out: send the same body again"
 
+// blocked is the cause of an error for people who have the server's machine.
+const blocked = "another process on the server's machine keeps the store locked, and the server's log names it"
+
 // notWritten claims nothing about what the command wrote before.
 const notWritten = "the store did not accept the write: send the same body again when it is ready"
 
@@ -67,6 +70,9 @@ func problemOf(err error) *contracts.Error {
 	next := sendAgain
 	if errors.Is(err, docstore.ErrNotWritten) {
 		next = notWritten
+	}
+	if errors.Is(err, docstore.ErrBlocked) {
+		next = blocked + "; " + next
 	}
 	if a, ok := errors.AsType[*advised](err); ok {
 		next = a.advice

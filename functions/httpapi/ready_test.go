@@ -211,6 +211,51 @@ func TestReadinessIsShared(t *testing.T) {
 	})
 }
 
+// TestReadySaysThatTheStoreIsBehind: a store whose time is below the highest that health checks have seen of it is ready,
+// and its server says so: in the response, in the log once, and in a read at a start. It costs a write more only then.
+func TestReadySaysThatTheStoreIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		off := time.Duration(0)
+		p := &probed{Store: docstore.NewMemory(&docstore.MemoryOptions{Now: func() time.Time { return time.Now().Add(off) }})}
+		var log strings.Builder
+		h := contracttest.Handler(t, httpapi.New(p, httpapi.Development{}, &httpapi.Options{
+			Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}))
+		for i, c := range []struct {
+			set, after time.Duration // the store's clock, and how long ago
+			behind     string
+			writes     int
+		}{
+			{0, 0, "", 1},
+			{24 * time.Hour, 0, "", 1}, // no one can tell
+			{0, 0, "23h59m57s", 2},
+			{0, time.Hour, "22h59m54s", 2},
+			{0, 22 * time.Hour, "59m51s", 2},
+			{0, time.Hour, "", 1},
+			{-4 * time.Second, 0, "", 1}, // no more than a second
+			{-time.Minute, 0, "53s", 2},
+			{0, time.Minute, "", 1},
+		} {
+			off = c.set
+			time.Sleep(3*time.Second + c.after) // longer than a result is given
+			before := p.count()
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080/readyz", nil))
+			body := w.Body.String()
+			if w.Code != http.StatusOK || p.count()-before != c.writes ||
+				strings.Contains(body, "warning") != (c.behind != "") || !strings.Contains(body, c.behind) {
+				t.Errorf("%d: %d %s, %d writes", i, w.Code, body, p.count()-before)
+			}
+			behind, _, err := httpapi.StoreBehind(t.Context(), p)
+			if err != nil || behind > 0 != (c.behind != "") {
+				t.Errorf("%d: at a start it is %v, %v", i, behind, err)
+			}
+		}
+		if n := strings.Count(log.String(), "the store's time is"); n != 2 {
+			t.Errorf("it was logged %d times, want once for each time that it began:\n%s", n, log.String())
+		}
+	})
+}
+
 // TestReadinessLeavesNothing: what is written is small, in a kind of its own, and may be removed by the store.
 func TestReadinessLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

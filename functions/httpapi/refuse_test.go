@@ -520,7 +520,7 @@ func TestResponsesAfterLongWork(t *testing.T) {
 		wait    int
 	}{"it may wait": {10 * time.Second, 1}, "any may take long": {time.Minute, 0}} {
 		server := httpapi.Server(httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Timeout: c.timeout}),
-			slog.New(slog.DiscardHandler))
+			slog.New(slog.DiscardHandler), httpapi.MaxConnections)
 		server.WriteTimeout = time.Nanosecond
 		s := httptest.NewUnstartedServer(nil)
 		s.Config = server

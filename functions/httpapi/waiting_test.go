@@ -160,7 +160,7 @@ func TestAcquireWaits(t *testing.T) {
 	})
 	bubble("slots and bounds", func(t *testing.T) {
 		const most = 256
-		s := serve(t, 10*time.Millisecond, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 8}})
+		s := serve(t, 10*time.Millisecond, &httpapi.Options{Limits: httpapi.Limits{Concurrent: 10}}) // eight of a tenant
 		s.call(t.Context(), path+"/acquire", acquire("ann", 0))
 		codes := make(chan string, most)
 		for n := range most {

@@ -38,6 +38,9 @@ func (s *observer) Observe(ctx context.Context, command any) (context.Context, f
 
 // lockEnded is told of the end of a command on a lock.
 func (m *Metrics) lockEnded(ctx context.Context, command any, o lock.Outcome) {
+	if o.CountedAnew {
+		m.countedAnew.Add(ctx, 1, m.kind(KindLock).add...)
+	}
 	if o.Code != lock.OK || o.Lease.Mode == lock.Rate { // a rate has no leases
 		return
 	}
@@ -66,6 +69,9 @@ func (m *Metrics) setEnded(ctx context.Context, command any, o lock.SetOutcome) 
 			m.Granted(ctx, LockLease(l), l.AcquiredAt, o.At, l.ExpiresAt)
 		}
 	}
+	if o.CountedAnew > 0 {
+		m.countedAnew.Add(ctx, int64(o.CountedAnew), m.kind(KindLock).add...)
+	}
 	if n := len(o.TookOver); n > 0 {
 		m.takeovers.Add(ctx, int64(n), m.kind(KindLock).add...)
 	}
@@ -73,6 +79,9 @@ func (m *Metrics) setEnded(ctx context.Context, command any, o lock.SetOutcome) 
 
 // runEnded is told of the end of a command on the lock of an analysis or a run.
 func (m *Metrics) runEnded(ctx context.Context, l Lease, command any, o analysis.Outcome) {
+	if o.CountedAnew {
+		m.countedAnew.Add(ctx, 1, m.kind(l.Kind).add...)
+	}
 	if o.Code != analysis.OK {
 		return
 	}

@@ -83,6 +83,8 @@ func PrometheusName(i Instrument) string {
 	switch i.Unit {
 	case "s":
 		name += "_seconds"
+	case "By":
+		name += "_bytes"
 	case "1":
 		if i.Kind == Gauge { // the exporter adds it to no histogram
 			name += "_ratio"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -42,6 +43,8 @@ type Metrics struct {
 
 	requestDuration, storeDuration, lockWait, margin metric.Float64Histogram
 	operations, replays, audited, takeovers          metric.Int64Counter
+	countedAnew                                      metric.Int64Counter
+	behind                                           atomic.Int64 // see StoreBehind; nanoseconds, -1 before it is known
 	untracked, runsEnded, moves, storeWrites         metric.Int64Counter
 	deliveries, sweeps, swept, storeDocuments        metric.Int64Counter
 	evictions, unreadable                            metric.Int64Counter
@@ -85,6 +88,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 		b.histogram(nameRenewalMargin)
 	m.storeDuration = b.histogram(nameStoreDuration)
 	m.operations, m.replays, m.audited = b.counter(nameOperations), b.counter(nameReplays), b.counter(nameAuditEvents)
+	m.countedAnew = b.counter(nameCountedAnew)
 	m.takeovers, m.untracked, m.storeWrites = b.counter(nameTakeovers), b.counter(nameUntracked),
 		b.counter(nameStoreWrites)
 	m.runsEnded, m.moves = b.counter(nameRunsEnded), b.counter(nameMoves)
@@ -98,6 +102,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.held = newHeld(o.MaxLeases)
 	m.observeHeld(&b)
 	m.observeWaiting(&b)
+	m.observeBehind(&b)
 	m.observeUsage(&b)
 	m.observeSurvey(&b)
 	if b.err == nil {
@@ -176,6 +181,23 @@ func (b *builder) observe(f func(metric.Observer), instruments ...metric.Observa
 		return nil
 	}, instruments...)
 	b.err = errors.Join(b.err, err)
+}
+
+// StoreBehind is told by how much the store's time is behind the highest that it has shown, 0 if it is not.
+func (m *Metrics) StoreBehind(by time.Duration) {
+	if m != nil {
+		m.behind.Store(int64(by))
+	}
+}
+
+func (m *Metrics) observeBehind(b *builder) {
+	m.behind.Store(-1)
+	behind := b.gauge(nameClockBehind)
+	b.observe(func(o metric.Observer) {
+		if by := time.Duration(m.behind.Load()); by >= 0 {
+			o.ObserveFloat64(behind, by.Seconds())
+		}
+	}, behind)
 }
 
 func (m *Metrics) observeWaiting(b *builder) {

@@ -30,6 +30,7 @@ import (
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/machineid"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
@@ -119,6 +120,7 @@ func (*faulty) Usage() docstore.Usage {
 	return docstore.Usage{
 		Requests: 7, Retries: 2, Throttled: 1, Warnings: 1, Billed: docstore.Billed{Known: true, Reads: 1.5, Writes: 4},
 		Clock: docstore.Clock{Known: true, Offset: 250 * time.Millisecond, Uncertainty: time.Millisecond},
+		Log:   docstore.Log{Known: true, Bytes: 4096},
 	}
 }
 
@@ -300,10 +302,10 @@ func value(all map[string][]point, name string, attrs ...string) (sum float64) {
 
 const (
 	lockPath = "/tenants/acme/locks/db"
-	ann      = `{"request_id":"%s","owner_id":"ann","ttl_seconds":30%s}`
+	ann      = `{"request_id":"%s","owner_id":"ann","ttl_seconds":30}`
 )
 
-func body(id, more string) string { return fmt.Sprintf(ann, id, more) }
+func body(id string) string { return fmt.Sprintf(ann, id) }
 
 // TestEveryInstrumentIsFed: real requests move each instrument of the table, and say how.
 func TestEveryInstrumentIsFed(t *testing.T) {
@@ -313,10 +315,10 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 
 		// A lock is granted, its response is lost, and the request is sent again.
 		s.store.lose = true
-		if status, got := s.do("POST", lockPath+"/acquire", body("a1", "")); status != 503 {
+		if status, got := s.do("POST", lockPath+"/acquire", body("a1")); status != 503 {
 			t.Fatal(status, got)
 		}
-		status, lease := s.do("POST", lockPath+"/acquire", body("a1", ""))
+		status, lease := s.do("POST", lockPath+"/acquire", body("a1"))
 		if status != 200 || lease["replayed"] != true {
 			t.Fatal(status, lease)
 		}
@@ -417,7 +419,7 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			t.Fatal(status, got)
 		}
 		for i := range 4 {
-			s.do("POST", fmt.Sprintf("/tenants/acme/locks/k%d/acquire", i), body("x", ""))
+			s.do("POST", fmt.Sprintf("/tenants/acme/locks/k%d/acquire", i), body("x"))
 		}
 		// A queue, sweeps, and a survey.
 		s.sweep()
@@ -441,6 +443,17 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		} {
 			s.m.Cluster(e)
 		}
+		// What was written while the clock was ahead, and a check of the store.
+		if _, err := s.store.Write(t.Context(), docstore.Write{Key: docstore.Key{Kind: lock.Kind, Tenant: "acme", ID: "late"},
+			Set: map[string]docstore.Value{"state": docstore.String("ACTIVE"), "token": docstore.Int(1),
+				"owner_id": docstore.String("x"), "ttl_seconds": docstore.Int(10),
+				"expires_at": docstore.Now.Add(24 * time.Hour)}}); err != nil {
+			t.Fatal(err)
+		}
+		s.do("POST", "/tenants/acme/locks/late/acquire", body("y"))
+		ready := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/readyz", http.NoBody)
+		ready.RemoteAddr = "127.0.0.1:50000"
+		s.h.ServeHTTP(httptest.NewRecorder(), ready)
 		time.Sleep(time.Minute)
 
 		all = s.collect()
@@ -475,6 +488,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.store.warnings", nil, 1},
 			{"leasehold.takeovers", []string{"leasehold.kind=lock"}, 1},
 			{"leasehold.takeovers", []string{"leasehold.kind=analysis"}, 1},
+			{"leasehold.leases.counted_anew", []string{"leasehold.kind=lock"}, 1},
+			{"leasehold.store.clock.behind", nil, 0},
 			{"leasehold.lock.wait.duration", []string{"leasehold.outcome=ok"}, 1},
 			{"leasehold.operations", []string{"leasehold.operation=lock.release", "leasehold.outcome=LEASE_LOST"}, 1},
 			{"leasehold.operations", []string{"leasehold.operation=analysis.lock", "leasehold.outcome=locked"}, 1},

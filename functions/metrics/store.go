@@ -43,6 +43,7 @@ func (m *Metrics) observeUsage(b *builder) {
 		b.observedCounter(nameStoreThrottled)
 	billed := b.observedCounter(nameStoreBilled)
 	warnings, offset, uncertainty := b.gauge(nameStoreWarnings), b.gauge(nameClockOffset), b.gauge(nameClockUncertainty)
+	logSize := b.gauge(nameStoreLogSize)
 	b.observe(func(o metric.Observer) {
 		m.mu.Lock()
 		meters := maps.Clone(m.meters)
@@ -57,12 +58,15 @@ func (m *Metrics) observeUsage(b *builder) {
 				o.ObserveFloat64(billed, u.Billed.Reads, set(attrSystem, system, attrWhat, "reads"))
 				o.ObserveFloat64(billed, u.Billed.Writes, set(attrSystem, system, attrWhat, "writes"))
 			}
+			if u.Log.Known {
+				o.ObserveFloat64(logSize, float64(u.Log.Bytes), s)
+			}
 			if u.Clock.Known {
 				o.ObserveFloat64(offset, u.Clock.Offset.Seconds(), s)
 				o.ObserveFloat64(uncertainty, u.Clock.Uncertainty.Seconds(), s)
 			}
 		}
-	}, requests, retries, throttled, billed, warnings, offset, uncertainty)
+	}, requests, retries, throttled, billed, warnings, logSize, offset, uncertainty)
 }
 
 // observer measures a store.

@@ -94,6 +94,7 @@ const (
 	nameWaiting         = "leasehold.requests.waiting"
 
 	nameTakeovers     = "leasehold.takeovers"
+	nameCountedAnew   = "leasehold.leases.counted_anew"
 	nameLockWait      = "leasehold.lock.wait.duration"
 	nameHeld          = "leasehold.leases.held"
 	nameOldest        = "leasehold.leases.oldest.age"
@@ -134,8 +135,10 @@ const (
 	nameStoreBilled      = "leasehold.store.billed"
 	nameStoreThrottled   = "leasehold.store.throttled"
 	nameStoreWarnings    = "leasehold.store.warnings"
+	nameStoreLogSize     = "leasehold.store.log.size"
 	nameClockOffset      = "leasehold.store.clock.offset"
 	nameClockUncertainty = "leasehold.store.clock.uncertainty"
+	nameClockBehind      = "leasehold.store.clock.behind"
 )
 
 // seconds are the bounds of short durations, those that the semantic conventions of HTTP advise, and some below them
@@ -184,7 +187,7 @@ var Table = []Instrument{
 		Name: nameAuditEvents, Group: groupRequests, Unit: "{event}", Kind: Counter,
 		Attributes: []string{attrOperation, attrOutcome},
 		CloudWatch: []string{attrOutcome},
-		Help:       "Audit events that were written to the log.",
+		Help:       "Audit events; requests that share one, whose senders were not identified, count each.",
 		Question:   "Who changes rights, how often are callers rejected, and does the log have every event?",
 	},
 	{
@@ -198,6 +201,12 @@ var Table = []Instrument{
 		Help: "Leases that were granted after the one before had expired without a release, by themselves or as one of a set. Of locks, where the record of the lock shows " +
 			"the lease before.",
 		Question: "Do holders die, or lose their leases?",
+	},
+	{
+		Name: nameCountedAnew, Group: groupLeases, Unit: "{lease}", Kind: Counter, Attributes: []string{attrKind},
+		Help: "Refusals because of an end that lay further ahead than it can, which counts from then on: the clock was wrong by which it was written, of an " +
+			"analysis also that of another program.",
+		Question: "Was the clock of the store ahead, or set back? Does another program write ends of locks that are too late?",
 	},
 	{
 		Name: nameLockWait, Group: groupLeases, Unit: "s", Kind: Histogram, Buckets: waits, Attributes: []string{attrOutcome},
@@ -412,6 +421,16 @@ var Table = []Instrument{
 		Name: nameStoreWarnings, Group: groupStore, Unit: "{warning}", Kind: Gauge, Attributes: []string{attrSystem},
 		Help:     "What is set up in a way that can cost data; the log says what.",
 		Question: "Was the setting of a server changed while it runs?",
+	},
+	{
+		Name: nameStoreLogSize, Group: groupStore, Unit: "By", Kind: Gauge, Attributes: []string{attrSystem},
+		Help:     "Size of SQLite's log, the file that ends in -wal. From 64 MiB on it is a warning.",
+		Question: "Does a program read the file for so long that its log grows?",
+	},
+	{
+		Name: nameClockBehind, Group: groupStore, Unit: "s", Kind: Gauge,
+		Help:     "By how much the store's time is behind the highest that it has shown, as `/readyz` found last; 0 if it is not.",
+		Question: "Was the clock of the store ahead, or set back?",
 	},
 	{
 		Name: nameClockOffset, Group: groupStore, Unit: "s", Kind: Gauge, Attributes: []string{attrSystem},

@@ -35,6 +35,8 @@ type Config struct {
 	Log, LogLevel                  string
 	LogSample                      int64
 	AuditLog                       string
+	AuditSize                      int64 // MiB; 0: no bound
+	AuditFiles                     int64
 	MetricsListen                  string
 	MetricsTenants, MetricsEMF     bool
 	MetricsSurvey                  time.Duration // 0: never
@@ -61,6 +63,7 @@ type Config struct {
 	RedisDB                 int64
 	RedisPrefix             string
 	RedisShards             int64
+	RedisAllowEviction      bool
 
 	AuthTokens, TLSCert, TLSKey           string
 	AuthIssuer, AuthAudience, AuthJWKSURL string

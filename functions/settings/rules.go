@@ -60,6 +60,8 @@ var Rules = []Rule{
 		If: []string{"LEASEHOLD_INSECURE_LISTEN_ANYWHERE"}, NotWith: "LEASEHOLD_AUTH_TOKENS", Entries: Serve,
 		Why: mayListen,
 	},
+	{If: []string{"LEASEHOLD_AUDIT_SIZE", "LEASEHOLD_AUDIT_FILES"}, Needs: "LEASEHOLD_AUDIT_LOG", Entries: Serve,
+		Why: "without it audit events are in the log"},
 	{If: []string{"LEASEHOLD_TLS_CERT"}, Needs: "LEASEHOLD_TLS_KEY", Entries: Serve, Why: twoOfTLS},
 	{If: []string{"LEASEHOLD_TLS_KEY"}, Needs: "LEASEHOLD_TLS_CERT", Entries: Serve, Why: twoOfTLS},
 	{If: []string{"LEASEHOLD_AUTH_SUBJECTS"}, Needs: "LEASEHOLD_AUTH_TENANT", Entries: apis,

@@ -75,8 +75,8 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_MAX_CONCURRENT", Group: groupServer, Type: Number, Default: "256", Min: "0", Placeholder: "N",
 		Entries: apis,
-		Help: "Requests of authenticated callers, other than lists, that one process works on at once. As many more wait for half a second at most, " +
-			"and tenants take turns; the rest is OVERLOADED. 0 is no bound.",
+		Help: "Requests of authenticated callers, other than lists, that one process works on at once. A tenant has three quarters of them, and a subject " +
+			"half. As many more wait for half a second at most, and tenants take turns; the rest is OVERLOADED. 0 is no bound.",
 		field: func(c *Config) any { return &c.MaxConcurrent },
 	},
 	{
@@ -190,9 +190,24 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
-		Help:  "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
-		More:  "An event that the file does not take is in the log. To rotate it, rename it and send SIGHUP ([operations.md](../guides/operations.md#on-a-machine)); on Windows restart the server.",
+		Help: "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
+		More: "An event that the file does not take is in the log. Those of requests that were rejected before it was known who sent them are in FILE.rejected, " +
+			"of four files of 16 MiB, so that strangers push out no other. Each server has files of its own; keep them off the file system of the store " +
+			"([logs.md](../guides/logs.md#where-audit-events-are-kept)).",
 		field: func(c *Config) any { return &c.AuditLog },
+	},
+	{
+		Env: "LEASEHOLD_AUDIT_SIZE", Group: groupServer, Type: Number, Default: "64", Min: "0", Max: "65536", Placeholder: "MIB",
+		Entries: Serve,
+		Help: "MiB that the file of {AUDIT_LOG} has at most: then it becomes FILE.1, that one FILE.2 and so on. 0 is no bound, for a program that rotates it; " +
+			"a file that was renamed is made anew within a second.",
+		field: func(c *Config) any { return &c.AuditSize },
+	},
+	{
+		Env: "LEASEHOLD_AUDIT_FILES", Group: groupServer, Type: Number, Default: "16", Min: "1", Max: "1000", Placeholder: "N",
+		Entries: Serve,
+		Help:    "Files of {AUDIT_LOG} that are kept, with the one that is written to; the oldest is removed.",
+		field:   func(c *Config) any { return &c.AuditFiles },
 	},
 
 	{
@@ -377,6 +392,13 @@ var Table = []Setting{
 		Help:    "Parts that the documents are spread over by their tenant, each in a hash slot of its own, for a cluster.",
 		More:    "Decide before the first document is written: with another number Leasehold does not start.",
 		field:   func(c *Config) any { return &c.RedisShards },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_ALLOW_EVICTION", Group: groupRedis, Type: Switch, Entries: onStores,
+		Help: "Use a server that may evict documents when its memory is short (maxmemory with a maxmemory-policy of allkeys-*).",
+		More: "An evicted lock is free before its time. Without this Leasehold does not start on such a server, and stops granting on one that " +
+			"becomes such a server; with it, `/readyz` fails while the server evicts.",
+		field: func(c *Config) any { return &c.RedisAllowEviction },
 	},
 
 	{

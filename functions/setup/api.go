@@ -17,7 +17,8 @@ func API(c *settings.Config, ids *machineid.Service, log *slog.Logger) *httpapi.
 		InsecureAnyHost: c.InsecureListenAnywhere, Origins: c.CORSOrigins,
 		MaxTakeovers: c.MaxTakeovers,
 		Limits: httpapi.Limits{
-			Concurrent: int(c.MaxConcurrent), Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes,
+			Concurrent: int(c.MaxConcurrent), BodyBytes: httpapi.DefaultBodyBytes, Lists: httpapi.DefaultLists(),
+			PageBytes: httpapi.DefaultPageBytes,
 			PerTenant: float64(c.TenantRate), PerSubject: float64(c.SubjectRate),
 			RefuseWithoutStore: c.RateWithoutStore == "refuse", LocksPerTenant: int(c.MaxLocksPerTenant),
 			RunsPerTenant:     int(c.MaxRunsPerTenant),

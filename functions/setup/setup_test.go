@@ -198,8 +198,8 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 	o := API(config(t, settings.Serve,
 		"LEASEHOLD_REQUEST_TIMEOUT=9s LEASEHOLD_MAX_CONCURRENT=7 LEASEHOLD_TENANT_RATE=11 LEASEHOLD_SUBJECT_RATE=3 LEASEHOLD_RATE_WITHOUT_STORE=refuse LEASEHOLD_MAX_LOCKS_PER_TENANT=17"+
 			" LEASEHOLD_RETENTION=13h LEASEHOLD_STATE_RETENTION=43h LEASEHOLD_PLACEMENT_JOIN_DELAY=1s LEASEHOLD_RECORD_REFUSALS=29s LEASEHOLD_MAX_WAIT=5s LEASEHOLD_MAX_WAITING=31 LEASEHOLD_MAX_RUNS_PER_TENANT=37 LEASEHOLD_MAX_CLUSTERS_PER_TENANT=19 LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER=23"), nil, log)
-	if want := (httpapi.Limits{Concurrent: 7, Lists: httpapi.DefaultLists(), PageBytes: httpapi.DefaultPageBytes,
-		PerTenant: 11, PerSubject: 3, RefuseWithoutStore: true, LocksPerTenant: 17, RunsPerTenant: 37,
+	if want := (httpapi.Limits{Concurrent: 7, BodyBytes: httpapi.DefaultBodyBytes, Lists: httpapi.DefaultLists(),
+		PageBytes: httpapi.DefaultPageBytes, PerTenant: 11, PerSubject: 3, RefuseWithoutStore: true, LocksPerTenant: 17, RunsPerTenant: 37,
 		ClustersPerTenant: 19, IdentitiesPerCluster: 23}); o.Limits != want || o.Timeout != 9*time.Second || o.Log != log ||
 		o.Retention != 13*time.Hour || o.RecordRefusals != 29*time.Second || o.MaxWait != 5*time.Second ||
 		o.MaxWaiting != 31 || o.StateRetention != 43*time.Hour ||

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
-	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
 // Paths of the internal endpoints.
@@ -100,9 +98,9 @@ func (d Endpoint) deliver(life context.Context, w http.ResponseWriter, r *http.R
 	}
 	// The server's own limit is for quick responses.
 	writeWithin(w, d.Timeout+2*Margin)
-	body, err := io.ReadAll(io.LimitReader(r.Body, MaxMessageBytes+1))
+	body, err := httpapi.ReadBody(w, r, MaxMessageBytes+1)
 	if err != nil {
-		return field.Errorf("body", "ended before it was whole")
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)

@@ -341,6 +341,7 @@ func TestGateDown(t *testing.T) {
 			b.Gate = direct.Analyses(analysis.New(down{b.store, err}, nil))
 			wants(t, code, post(t.Context(), b.endpoint(t.Context(), tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(a1)),
 				503, code)
+			time.Sleep(time.Minute) // what goes on in the background ends
 		})
 	}
 }

@@ -142,6 +142,14 @@ func (w *Worker) Deliver(ctx context.Context, m Message) Result {
 // auditAction is the action of a delivery in its audit event.
 const auditAction = "task.deliver"
 
+// retryFor is how long a delivery asks for its analysis while the gate does not respond. A queue that delivers again
+// waits longer than that.
+const retryFor = 30 * time.Second
+
+// settleTime is how long a delivery takes at most to release its lock or to write the end of its run, when its time is
+// over: less than [Margin].
+const settleTime = 10 * time.Second
+
 // eventOf is the audit event of a delivery.
 func eventOf(m Message, a Result) contracts.AuditEvent {
 	return contracts.AuditEvent{
@@ -178,6 +186,10 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 		Owner: owner, TTL: ttl, Heartbeat: w.Heartbeat, MaxFailures: cmp.Or(w.MaxFailures, DefaultMaxFailures),
 		OnRefresh: func(ctx context.Context, _ time.Time) { extend(ctx) },
 		Warn:      warn,
+		RetryFor:  retryFor,
+		// A message that comes again must not find its analysis locked by the delivery before, which is about to release it:
+		// with AckLocked no one would run it any more. And a function does nothing more after its response.
+		SettleTime: settleTime,
 	})
 	if p, ok := errors.AsType[*once.PanicError](o.Err); ok {
 		w.log().ErrorContext(ctx, "panic", "message_id", m.ID, "analysis", string(id), "value", p.Value,

@@ -365,7 +365,7 @@ func TestDeliveryEndsWhileTheGateIsSilent(t *testing.T) {
 		silent := &silent{Store: b.store, left: 6}
 		b.Gate = direct.Analyses(analysis.New(silent, nil))
 		for range 6 {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			r := b.Deliver(ctx, tasks.Message{ID: "m1", Try: "0", Body: []byte(`{"analysisId":"a1"}`)})
 			cancel()
 			if r.Outcome != once.Stopped || r.Done {

@@ -86,6 +86,7 @@ var (
 	_ docstore.Store     = (*observed)(nil)
 	_ docstore.DueLister = (*observed)(nil)
 	_ docstore.Walker    = (*observed)(nil)
+	_ docstore.Impaired  = (*observed)(nil)
 	_ rule.Observer      = (*observed)(nil)
 )
 
@@ -169,6 +170,14 @@ func (s *observed) Due(ctx context.Context, q docstore.DueQuery) (docstore.Page,
 		error) {
 		return d.Due(ctx, q)
 	})
+}
+
+// Impaired implements [docstore.Impaired].
+func (s *observed) Impaired() error {
+	if i, ok := s.store.(docstore.Impaired); ok {
+		return i.Impaired()
+	}
+	return nil
 }
 
 // Walk implements [docstore.Walker].

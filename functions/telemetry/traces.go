@@ -210,6 +210,8 @@ func ErrorType(err error) string {
 	switch is := func(target error) bool { return errors.Is(err, target) }; {
 	case is(docstore.ErrFull):
 		return "full"
+	case is(docstore.ErrBlocked):
+		return "blocked"
 	case is(docstore.ErrClockSkew):
 		return "clock_skew"
 	case is(docstore.ErrDamaged):

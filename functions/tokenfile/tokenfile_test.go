@@ -293,6 +293,41 @@ func TestChanges(t *testing.T) {
 	})
 }
 
+// TestFileSystemThatHangs: a file system that does not answer holds up those who ask when the file is looked at, for as
+// long as a look may take, and no one afterwards. When it answers, what was revoked is not accepted any more.
+func TestFileSystemThatHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	ann, annID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		i, err := tokenfile.Open(path, nil, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan struct{})
+		i.Hang(answers)
+		revoke(t, path, annID)
+		time.Sleep(tokenfile.LookEvery)
+		began := time.Now()
+		for n := range 5 {
+			if _, err := ask(t, i, ann); err != nil {
+				t.Errorf("try %d: %v", n+1, err)
+			}
+			if took := time.Since(began); took != tokenfile.LookEvery {
+				t.Errorf("after try %d: %v have passed, not %v", n+1, took, tokenfile.LookEvery)
+			}
+		}
+		if n := strings.Count(log.String(), "does not answer"); n != 1 {
+			t.Errorf("it is said %d times:\n%s", n, &log)
+		}
+		close(answers)
+		synctest.Wait()
+		if _, err := ask(t, i, ann); err == nil {
+			t.Error("what was revoked is accepted although the file was read")
+		}
+	})
+}
+
 // TestRead: what is wrong with a file is said, with the token and its member, and nothing of it is accepted.
 func TestRead(t *testing.T) {
 	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -483,5 +518,56 @@ func TestChangeOfALink(t *testing.T) {
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		t.Errorf("the link is %v, %v", info.Mode(), err)
+	}
+}
+
+// TestWaitOfARevokedToken: what waits in the name of a token that is removed from the file, or that expires, ends within
+// a second. What waits for the same lock in the name of another has it when it is free.
+func TestWaitOfARevokedToken(t *testing.T) {
+	for name, ends := range map[string]time.Duration{"removed": 2200 * time.Millisecond, "expired": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			expires := name == "expired"
+			synctest.Test(t, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "tokens")
+				token := tokenfile.Token{Subject: "ann", Tenant: "acme"}
+				if expires {
+					token.Expires = time.Now().Add(ends)
+				}
+				ann, annID := add(t, path, token)
+				bob, _ := add(t, path, tokenfile.Token{Subject: "bob", Tenant: "acme"})
+				i, err := tokenfile.Open(path, nil, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Fatal(err)
+				}
+				h := httpapi.New(docstore.NewMemory(nil), i, nil)
+				send := func(secret, body string) (int, string) {
+					r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/tenants/acme/locks/k/acquire", strings.NewReader(body))
+					r.Header.Set("Authorization", "Bearer "+secret)
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					return w.Code, w.Body.String()
+				}
+				if status, body := send(bob, `{"request_id":"b1","ttl_seconds":5}`); status != 200 {
+					t.Fatal(body)
+				}
+				if !expires {
+					time.AfterFunc(ends, func() { revoke(t, path, annID) })
+				}
+				begun := time.Now()
+				var waiting sync.WaitGroup
+				waiting.Go(func() {
+					status, body := send(ann, `{"request_id":"a","ttl_seconds":60,"wait_seconds":20,"fair":true}`)
+					if took := time.Since(begun); status != 401 || took < ends || took > ends+time.Second {
+						t.Errorf("%d %s after %v", status, body, took)
+					}
+				})
+				time.Sleep(100 * time.Millisecond)
+				if status, body := send(bob, `{"request_id":"b2","ttl_seconds":60,"wait_seconds":20,"fair":true}`); status != 200 ||
+					time.Since(begun) > 6*time.Second {
+					t.Errorf("the other: %d %s after %v", status, body, time.Since(begun))
+				}
+				waiting.Wait()
+			})
+		})
 	}
 }

@@ -11,7 +11,11 @@
 //
 // A server that asks for a pause (Retry-After) is given it, up to a third of the time that is left, because a try that
 // comes later may come too late, and up to a minute, because the server may be back sooner than it said. No loop goes
-// without a pause.
+// without a pause. One between renewals is a quarter of what is left at most, and half of it in the last moments, so
+// that one more try always comes before the loss: see [Hasten].
+//
+// A try is short, and each one that has to follow is longer ([TryTime]): what is lost on the way costs two seconds, and
+// a server that is slow is waited for all the same.
 //
 // The time of a lease is that of package term, which notices by itself when it has run out.
 package hold
@@ -38,6 +42,57 @@ func Pause(own time.Duration, err error, left time.Duration) time.Duration {
 	return max(own, min(contracts.RetryAfter(err), left/3, longest))
 }
 
+// Times of tries and calls.
+const (
+	firstTry = 2 * time.Second
+	lastTry  = 15 * time.Second
+
+	// CallTime is for how long a call insists, beside the time that its caller waits for what another has, where the
+	// caller has no deadline of its own.
+	CallTime = 5 * time.Second
+
+	// AtOnceTime is the same for a caller that does not wait.
+	AtOnceTime = 3 * time.Second
+
+	// GraceTime is by how much a call outlives its caller's deadline at most: for what it has to clean up, which goes on
+	// in the background after that.
+	GraceTime = time.Second
+)
+
+// TryTime is the time of a try that follows so many which had no response: 2 s of the first, then twice as long each
+// time, up to 15 s.
+func TryTime(failed int) time.Duration { return min(lastTry, firstTry<<min(failed, 4)) }
+
+// Within is a caller's context with its deadline, or with one after so long if it has none.
+func Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, bounded := ctx.Deadline(); bounded {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// Tries counts those of one request.
+type Tries int
+
+// Next is the time of the next one.
+func (n *Tries) Next() time.Duration {
+	*n++
+	return TryTime(int(*n) - 1)
+}
+
+// last is how long before the loss of a lease the pauses between renewals become parts of what is left that let the
+// next try come in any case.
+const last = 400 * time.Millisecond
+
+// soonest bounds pauses between renewals from below.
+const soonest = 50 * time.Millisecond
+
+// Hasten is a pause before the next renewal of a lease that lasts for so long: a quarter of that at most, but not less
+// than 100 ms before the last moments.
+func Hasten(pause, left time.Duration) time.Duration {
+	return max(soonest, min(pause, max(left/4, min(last/4, left/2))))
+}
+
 // shortest bounds the time of a try from below, so that the last one of a lease is sent.
 const shortest = 10 * time.Millisecond
 
@@ -46,7 +101,7 @@ func Third(left, most time.Duration) time.Duration { return min(most, max(left/3
 
 // Insist sends a request until it succeeds, another try would fail as well, or ctx ends.
 type Insist struct {
-	Each   time.Duration    // of one try; 0 does not bound it
+	Each   time.Duration    // of one try at most: the first ones are shorter, see [TryTime]; 0 does not bound it
 	Pauses backoff.Policy   // between tries, unless the server asks for more
 	Final  func(error) bool // reports whether another try would fail as well; nil means [lease.Final]
 	// what is left of that for which the caller sends it, such as a lease; nil means that only ctx ends it
@@ -58,7 +113,7 @@ type Insist struct {
 // Do sends the request until ctx ends. The error is that of the last try.
 func (i Insist) Do(ctx context.Context, send func(context.Context) error) error {
 	for retry := 0; ; retry++ {
-		err := try(ctx, i.Each, send)
+		err := try(ctx, min(i.Each, TryTime(retry)), send)
 		if err == nil || i.IsFinal(err) || ctx.Err() != nil {
 			return err
 		}
@@ -130,7 +185,9 @@ const Forever time.Duration = math.MaxInt64
 type Keep struct {
 	Term  *term.Term // is extended by each renewal, and lost when the lease is
 	Clock term.Clock
-	Each  func(left time.Duration) time.Duration // of one try when the term lasts for so long; nil leaves it to Renew
+	// of one try at most when the term lasts for so long: the first ones are shorter, see [TryTime]; nil leaves it to
+	// Renew
+	Each func(left time.Duration) time.Duration
 	// after renewals that failed; First also after one that succeeded, however soon the next is due
 	Pauses backoff.Policy
 
@@ -153,7 +210,7 @@ func (k *Keep) Run(ctx context.Context, due term.Moment) {
 		asked := k.Clock()
 		each := time.Duration(0)
 		if k.Each != nil {
-			each = k.Each(k.Term.Left())
+			each = min(k.Each(k.Term.Left()), TryTime(failed))
 		}
 		err := try(ctx, each, k.Renew)
 		if ctx.Err() != nil {
@@ -185,6 +242,7 @@ func (k *Keep) Run(ctx context.Context, due term.Moment) {
 		}
 		k.Term.Failed(err)
 		k.Failed(err)
-		due = k.Clock().Add(Pause(k.Pauses.Delay(failed-1), err, k.Term.Left()))
+		left := k.Term.Left()
+		due = k.Clock().Add(Pause(Hasten(k.Pauses.Delay(failed-1), left), err, left))
 	}
 }

@@ -175,6 +175,61 @@ func TestInsistGrows(t *testing.T) {
 	})
 }
 
+// TestTryTime: a try that follows others waits longer, so that a slow server is waited for in the end.
+func TestTryTime(t *testing.T) {
+	var n hold.Tries
+	for i, seconds := range s(2, 4, 8, 15, 15, 15) {
+		want(t, fmt.Sprintf("try %d", i), n.Next(), seconds)
+	}
+	want(t, "after many", hold.TryTime(1000), 15*time.Second)
+}
+
+// TestOutages: a lease survives an outage that begins just before a renewal is due and lasts nearly until its holder
+// gives it up, whether requests of that time fail at once or have no answer.
+func TestOutages(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		for _, ttl := range s(1, 5, 10, 30, 300, 86400) {
+			synctest.Test(t, func(t *testing.T) {
+				margin, due := ttl/10, ttl/3
+				outage := ttl - margin - due - min(ttl/10, 150*time.Millisecond)
+				begin := time.Now()
+				k := hold.Keep{
+					Term:  term.New(t.Context(), term.Now, term.Of(begin).Add(ttl-margin), func(error) error { return errLost }),
+					Clock: term.Now, Each: func(left time.Duration) time.Duration { return hold.Third(left, 15*time.Second) },
+					Pauses: backoff.Policy{First: min(time.Second, ttl/24), Max: min(10*time.Second, ttl/6), Min: min(time.Second,
+						ttl/24) / 2},
+					Lost: func(error) error { return nil }, Failed: func(error) {},
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				tries := 0
+				k.Renew = func(ctx context.Context) error {
+					tries++
+					if since := time.Since(begin); since >= due+outage {
+						return nil
+					}
+					if hangs {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					return errDown
+				}
+				k.Renewed = func(asked term.Moment) (end, due term.Moment) {
+					stop()
+					return asked.Add(ttl - margin), asked.Add(ttl / 3)
+				}
+				k.Run(ctx, term.Of(begin).Add(due))
+				if err := k.Term.Check(); err != nil {
+					t.Errorf("ttl %v, hangs %v: it does not survive %v: %v", ttl, hangs, outage, err)
+				}
+				if ttl <= 30*time.Second && tries > 40 {
+					t.Errorf("ttl %v, hangs %v: %d renewals are too many", ttl, hangs, tries)
+				}
+			})
+		}
+	}
+}
+
 // TestEachTryHasItsTime: one that hangs is not the last.
 func TestEachTryHasItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +242,7 @@ func TestEachTryHasItsTime(t *testing.T) {
 			return ctx.Err()
 		})
 		want(t, "error", err, nil)
-		want(t, "after", time.Since(begin), 12*time.Second)
+		want(t, "after", time.Since(begin), 8*time.Second) // 2 s, 1 s, 4 s, 1 s
 	})
 }
 
@@ -355,7 +410,7 @@ func TestEachRenewalHasItsTime(t *testing.T) {
 			return ctx.Err()
 		})
 		k.run()
-		if n := len(k.at); n < 6 || k.at[1] != 16*time.Second { // 5 s for the first one, and a pause
+		if n := len(k.at); n < 6 || k.at[1] != 13*time.Second || k.at[2] != 18*time.Second { // 2 s, 4 s, and a pause each
 			t.Errorf("renewals at %v", k.at)
 		}
 	})

@@ -10,11 +10,13 @@ What is checked, in every state that can be reached:
   HOLDERS   at most one client thinks that it has the lock, by its own count of the time;
   TOKENS    each lease has a token greater than all before it;
   REPLAY    a request gets one lease, and each response to it says the same one;
-  FENCE     once a write with a token was accepted, none with a lower one is.
+  FENCE     once a write with a token was accepted, none with a lower one is;
+  LOOK      after a request was refused, the lock is closed for one ttl at most: also if the store's clock was ahead
+            when it was leased, which it may be, and is set back at any time.
 Each -D of a fault below takes away one line of the rules, and one of these must fail then.
 
 What it leaves out: more than one key, renewals, lines of waiters and several holders, the store's own faults,
-clocks that are off (DynamoDB), and that the store remembers the last few requests only: here it knows all. That the
+clocks that are set forward, or are off (DynamoDB), and that the store remembers the last few requests only: here it knows all. That the
 programs do what this page says is for the other tests: they judge the histories of the real ones by the same rules.
 */
 
@@ -23,6 +25,8 @@ programs do what this page says is for the other tests: they judge the histories
 #define REQUESTS 2
 /* units of time */
 #define TTL      2
+/* by how much the store's clock is ahead */
+#define AHEAD    3
 /* the time stops there, and everything else goes on */
 #define END      4
 
@@ -32,7 +36,10 @@ mtype = { ACQUIRE, RELEASE, WRITE }
 chan net  = [2] of { mtype, byte, byte, byte }  /* to the store and the resource: kind, client, id, token */
 chan back = [1] of { byte, byte }               /* of the store: id, token. Only grants: a refusal changes nothing */
 
-byte now = 0;
+byte now = 0;                     /* the true time, which clients count by their own clocks */
+byte ahead = AHEAD;               /* the store's clock, before it, until it is set back */
+
+#define STORED (now + ahead)      /* the store's time */
 
 /* The document of the lock. */
 bool taken = false;
@@ -49,7 +56,7 @@ byte got[CLIENTS * REQUESTS];     /* for the checks only: the token that a reque
 
 #define holds(c) (now < until[c])
 
-#define LEASED (taken && now < expires)
+#define LEASED (taken && STORED < expires)
 #ifdef FORGETS_REQUESTS
 #define NEW(id) true
 #else
@@ -62,7 +69,23 @@ inline grant() {
 	highest = token;
 	assert(got[id] == 0);                        /* REPLAY */
 	got[id] = token;
-	taken = true; owner = c; lease = id; expires = now + TTL; known[id] = true
+	taken = true; owner = c; lease = id; expires = STORED + TTL; known[id] = true
+}
+
+/* An end that is impossible by the clock counts from the look. */
+inline look() {
+	if
+#ifndef BELIEVES_IMPOSSIBLE_ENDS
+	:: expires > STORED + TTL ->
+#ifdef IMPOSSIBLE_ENDS_HAVE_PASSED
+		expires = STORED
+#else
+		expires = STORED + TTL
+#endif
+#endif
+	:: else
+	fi;
+	assert(expires <= STORED + TTL)              /* LOOK */
 }
 
 /* The response, or it is lost. */
@@ -91,7 +114,8 @@ end:	do
 		if
 		:: !LEASED && NEW(id) -> grant(); respond()
 		:: LEASED && lease == id -> respond()    /* a retry: it had got the lease before */
-		:: else                                  /* refused */
+		:: LEASED && lease != id -> look()       /* refused */
+		:: else
 		fi;
 		copy(ACQUIRE)
 	   }
@@ -166,6 +190,7 @@ proctype Client(byte me) {
 proctype Time() {
 	do
 	:: now < END -> now++
+	:: atomic { ahead > 0 -> ahead = 0 }
 	:: now == END -> break
 	od
 }

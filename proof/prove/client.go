@@ -81,6 +81,9 @@ type client struct {
 	then    time.Time // by the client's own wall clock
 	took    time.Duration
 
+	trySent int64 // when the try that is under way was sent, or the last one
+	kept    int64 // of the lease: when the request was sent by which it lasts as long as it does
+
 	served int64 // when it got what it asked for, the last time
 	wake   int64 // when it takes its next step; not in an exploration
 }
@@ -133,7 +136,7 @@ func (r *rig) send(c *client, o op) {
 	w := r.w
 	c.sent++
 	if o != write { // of whose answer nothing depends
-		c.call, c.open, c.asked = c.sent, true, w.moment(c)
+		c.call, c.open, c.asked, c.trySent = c.sent, true, w.moment(c), w.now
 		c.tries++
 	}
 	m := message{request: request{op: o, key: c.key, name: c.name, who: c.who, call: c.sent, id: c.requestID(o),
@@ -159,7 +162,7 @@ func (r *rig) spread() int {
 // endOf is the end of a request that a client sends now, see package ends.
 func (w *world) endOf(c *client) time.Time {
 	try := tryTime
-	if w.scene.keys[c.key].lines() {
+	if k := w.scene.keys[c.key]; k.lines() || k == latest {
 		try = lineTime
 	}
 	own := w.moment(c).Wall()
@@ -322,7 +325,7 @@ func (r *rig) receiveGrant(c *client, m *message) {
 			r.send(c, release)
 			return
 		}
-		c.phase, c.served = holding, r.w.now
+		c.phase, c.served, c.kept = holding, r.w.now, c.trySent
 		r.begins(c)
 		return
 	}
@@ -336,6 +339,7 @@ func (r *rig) receiveGrant(c *client, m *message) {
 		c.intention++ // what it obtained has ended
 		c.tries, c.unsure, c.placed = 0, false, false
 	case e != nil && !e.StoreTime.IsZero(), errors.Is(a.err, contracts.CodeLockHeld):
+	case r.scene.steps > 0 && errors.Is(a.err, contracts.CodeLockModeDiffers): // see rig.acquired
 	case lease.Final(a.err):
 		r.breakf(wrongAnswer, c.name, "%s was refused for good: %v", owner(c.who), a.err)
 	}
@@ -369,5 +373,6 @@ func (r *rig) receiveRenewal(c *client, m *message) {
 		c.expires = a.lease.ExpiresAt
 	}
 	c.end = c.asked.End(min(left, time.Duration(r.scene.ttl)*time.Second))
+	c.kept = c.trySent
 	r.begins(c)
 }

@@ -11,7 +11,7 @@ import (
 // Options are what a proof is asked for.
 type Options struct {
 	Seed       uint64 // of the first history
-	Operations int    // that are to be carried out by the store, at least; 1 or more
+	Operations int    // that are to be carried out by the store, at least; 1 or more. Each kind of world has its turn, too
 	Workers    int    // goroutines; 0 means as many as there are processors
 
 	// Progress is told how many operations were carried out so far; it may be called from several goroutines at once. May
@@ -60,8 +60,11 @@ func Random(ctx context.Context, o Options) Report {
 	}
 	for range n {
 		workers.Go(func() {
-			for ctx.Err() == nil && int(done.Load()) < o.Operations {
+			for ctx.Err() == nil {
 				seed := next.Add(1) - 1
+				if seed-o.Seed >= worlds && int(done.Load()) >= o.Operations {
+					return
+				}
 				mu.Lock()
 				stop := report.Broken != nil
 				mu.Unlock()

@@ -36,6 +36,23 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// TestRandomHasEveryWorld: also the shortest proof meets what goes wrong in some worlds only, wherever it begins.
+func TestRandomHasEveryWorld(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(worlds) {
+		report := Random(t.Context(), Options{Seed: seed, Operations: 1, Workers: 1})
+		met := map[string]bool{}
+		for _, f := range report.Faults {
+			met[f.What] = f.Count > 0
+		}
+		set := met[faultNames[storeStep]] || met[faultNames[storeSteps]]
+		if report.Histories != worlds || report.Broken != nil || !set || !met[faultNames[cameBack]] ||
+			!met[faultNames[serverClock]] {
+			t.Errorf("from seed %d on: %+v", seed, report)
+		}
+	}
+}
+
 // TestReplay: a seed is the same history each time.
 func TestReplay(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,12 @@ const (
 	slept
 	killed
 	restarted
-	storeStep
+	storeStep // and those after it, by [stepSizes]
+	storeSteps
+	storeMinute
+	storeHour
+	storeDay
+	cameBack
 	serverClock
 	faults
 )
@@ -36,7 +41,11 @@ var faultNames = [faults]string{
 	throttled: "write refused by the store", conflict: "another command between two writes of one",
 	resent: "write sent again by the store's library", slowStore: "response of the store later than the ttl",
 	wallStep: "wall clock of a client set", froze: "client frozen", slept: "client's machine asleep",
-	killed: "client killed", restarted: "server restarted", storeStep: "clock of the store set",
+	killed: "client killed", restarted: "server restarted",
+	storeStep: "clock of the store set, up to a second off", storeSteps: "the same, up to four seconds off",
+	storeMinute: "the same, up to a minute off", storeHour: "the same, up to an hour off",
+	storeDay:    "the same, up to a day off",
+	cameBack:    "store back as it was before",
 	serverClock: "clock of a server set, within its bound",
 }
 
@@ -57,18 +66,36 @@ func (c *counts) add(o *counts) {
 	}
 }
 
+// worlds is how many kinds of worlds there are: of seeds that follow each other, each has its turn. In the first one
+// the store's clock is right, in the second the clocks of servers count, in the third the store's clock is set, and in
+// the fourth the store comes back older.
+const worlds = 4
+
 // drawn are the scenes of random worlds, by the seed.
 func drawn(seed uint64, draw *rand.Rand) *scene {
 	s := &scene{keys: []kind{plain, plain, fair, permits, aRun, ids}, clients: 3 + draw.IntN(5), ttl: 2 + draw.Int64N(5)}
-	switch seed % 4 {
+	switch seed % worlds {
 	case 1:
 		s.skew = 500
 	case 2:
-		s.steps = true
+		s.stepped = storeStep + fault(seed/worlds%uint64(len(stepSizes)))
+		s.steps = stepSizes[s.stepped-storeStep]
+		s.settings = []int{0, 0, 1, 2}[draw.IntN(4)]
+	case 3:
+		s.older = true
 	default:
+	}
+	if seed%4 < 2 { // where it can be said when a lease ends
+		s.keys = append(s.keys, latest)
+	}
+	if seed%16 < 2 { // so often that more come than a lock remembers
+		s.keys = []kind{latest, latest, plain}
 	}
 	return s
 }
+
+// stepSizes are how far from the true time the clock of a store is set, in milliseconds.
+var stepSizes = [...]int64{1_000, 4_000, 60_000, 3_600_000, 24 * 3_600_000}
 
 // Lengths of a random history: the operations with faults, and how many there are in all, at the least.
 const (
@@ -88,6 +115,9 @@ func (r *rig) play() {
 	for i := range w.clients {
 		w.clients[i].wake = r.draw.Int64N(500)
 		w.clients[i].stops = r.draw.IntN(2) == 0
+	}
+	if r.scene.steps > 0 && r.draw.IntN(2) == 0 {
+		r.stepped()
 	}
 	began := r.count.operations
 	fate := int64(300)
@@ -191,9 +221,9 @@ func (r *rig) put(m message) {
 		switch {
 		case r.chance(20):
 			m.fault = []fault{throttled, appliedThenError}[r.draw.IntN(2)]
-		case !r.scene.keys[m.key].lines() && r.scene.keys[m.key] != ids && r.chance(40):
+		case !r.scene.older && !r.scene.keys[m.key].lines() && r.scene.keys[m.key] != ids && r.chance(40):
 			m.fault = resent
-		case r.scene.keys[m.key] <= permits && r.chance(100):
+		case r.scene.keys[m.key] <= latest && r.chance(100):
 			m.fault = slowStore
 		}
 	}
@@ -349,11 +379,12 @@ func (r *rig) befall() {
 	case n < 10 && r.scene.skew > 0:
 		met = serverClock
 		w.servers[d.IntN(2)] = d.Int64N(2*r.scene.skew+1) - r.scene.skew
-	case n < 10 && r.scene.steps:
-		met = storeStep
-		w.store = d.Int64N(8000) - 4000
+	case n < 10 && r.scene.steps > 0 && (r.scene.settings == 0 || w.set < r.scene.settings):
+		r.stepped()
+	case n < 10 && r.scene.older && r.comesBack():
+		met = cameBack
 	}
-	if r.count.faults[met]++; met == restarted || met == storeStep || met == serverClock {
+	if r.count.faults[met]++; met == restarted || met == cameBack || met == serverClock {
 		r.log.world(w, faultNames[met])
 	}
 }

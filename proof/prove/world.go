@@ -33,6 +33,7 @@ const (
 	plain   kind = iota // a lock that one client holds
 	fair                // the same, with a line
 	permits             // a lock that two hold
+	latest              // a lock that each request takes from the one before
 	aRun                // runs, one after the other: the next begins when all know that the last has finished
 	ids                 // machine IDs
 )
@@ -71,7 +72,13 @@ type scene struct {
 	// instants; otherwise the store has one clock
 	skew  int64 // milliseconds; 0: the store has a clock
 	fresh bool  // servers remember nothing between requests
-	steps bool  // the store's clock is set back and forth: then no one can say how long a lease lasts
+	// how far from the true time the store's clock is set at most, in milliseconds; 0: it goes right. See [granted.least]
+	steps    int64
+	stepped  fault // which of the faults that is
+	settings int   // how often it is set at most; 0: again and again
+	// the store comes back older than it was, and knows it: what it forgot is granted again, and no one can say more than
+	// that tokens rise, and that all get what they ask for
+	older bool
 }
 
 // request is a request of a client. Each try is another one.
@@ -116,8 +123,12 @@ type world struct {
 	scene   *scene
 	now     int64    // milliseconds since epoch
 	store   int64    // how far the store's clock is ahead
+	set     int      // how often it was set
+	forward int64    // when it was set forward last; -1: never
 	servers [2]int64 // how far their clocks are ahead, where the callers' clocks count
 	docs    *docstore.Memory
+	backup  *docstore.Memory // what the store comes back as; nil: nothing yet
+	least   int64            // what counters go on from since it came back
 	clients []client
 	flight  []message
 	things  []thing // that are leased, as the judge knows them
@@ -198,7 +209,7 @@ const idBits = 3
 // newWorld is a world in which nothing has happened yet.
 func (r *rig) newWorld() *world {
 	s := r.scene
-	w := &world{scene: s, clients: make([]client, s.clients), run: make([]int, len(s.keys))}
+	w := &world{scene: s, clients: make([]client, s.clients), run: make([]int, len(s.keys)), forward: -1}
 	w.docs = docstore.NewMemory(&docstore.MemoryOptions{Now: r.storeTime})
 	for i := range w.clients {
 		w.clients[i].who = i
@@ -274,6 +285,9 @@ func (r *rig) Write(ctx context.Context, writes ...docstore.Write) (docstore.Res
 
 // write is a write by the clock of the store, or by that of the server that is at work.
 func (r *rig) write(ctx context.Context, writes []docstore.Write) (docstore.Result, error) {
+	if err := r.behind(ctx, writes); err != nil {
+		return docstore.Result{}, err
+	}
 	if r.scene.skew == 0 {
 		return r.w.docs.Write(ctx, writes...)
 	}
@@ -291,6 +305,65 @@ func (r *rig) write(ctx context.Context, writes []docstore.Write) (docstore.Resu
 		}
 	}
 	return res, err
+}
+
+// behind is the error of writes that would be applied, one of which would increase a counter that is behind.
+func (r *rig) behind(ctx context.Context, writes []docstore.Write) error {
+	if r.w.least == 0 {
+		return nil
+	}
+	keys := make([]docstore.Key, len(writes))
+	for i, w := range writes {
+		keys[i] = w.Key
+	}
+	snap, err := r.w.docs.Get(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	for i, w := range writes {
+		if !w.Holds(snap.Docs[i], snap.At) {
+			return nil
+		}
+	}
+	for i, w := range writes {
+		if behind := w.Behind(r.w.least, snap.Docs[i]); behind != nil {
+			return behind
+		}
+	}
+	return nil
+}
+
+// stepped sets the store's clock: to the true time, as far off as it is set in this world, or to anything between.
+func (r *rig) stepped() {
+	w, most := r.w, r.scene.steps
+	off := r.draw.Int64N(2*most+1) - most
+	switch r.draw.IntN(4) {
+	case 0:
+		off = most
+	case 1:
+		off = -most
+	case 2:
+		if w.set > 0 {
+			off = 0
+		}
+	}
+	if w.set++; off > w.store {
+		w.forward = w.now
+	}
+	w.store = off
+	r.count.faults[r.scene.stepped]++
+	r.log.world(w, fmt.Sprintf("the clock of the store is set: %+.3f s off", float64(off)/1000))
+}
+
+// comesBack makes a backup of the store, or lets the store come back as it was at the last one.
+func (r *rig) comesBack() (older bool) {
+	w := r.w
+	if w.backup == nil || r.draw.IntN(2) == 0 {
+		w.backup = w.docs.Fork(r.storeTime)
+		return false
+	}
+	w.docs, w.least = w.backup.Fork(r.storeTime), r.storeTime().UnixMicro()
+	return true
 }
 
 // dated is a condition in which the earliest that the time can be has its value, see [docstore.Instant.Early].
@@ -376,6 +449,7 @@ func (q *request) asks(k kind, ttl int64) contracts.AcquireRequest {
 	if k.lines() {
 		a.WaitSeconds, a.Fair = q.wait, k == fair
 	}
+	a.Replace = k == latest
 	if k == permits {
 		a.Mode, a.Limit = contracts.LockModePermits, int64(k.limit())
 	}
@@ -405,7 +479,7 @@ func (r *rig) onLock(q *request) *answer {
 			return &answer{err: err}
 		}
 		if o, err = l.AcquireWithin(ctx, c, 0); err == nil {
-			r.acquired(q, o)
+			r.acquired(q, c, o)
 		}
 	case renew:
 		var c lock.Renew

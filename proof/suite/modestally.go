@@ -17,6 +17,7 @@ type modesTally struct {
 	least  int64        // tokens of a lock that is acquired again after its removal are higher
 
 	givenUp []modesCommand // acquires, in their order
+	ended   []modesCommand // acquires with an end that were granted or given up: what comes again is a copy
 }
 
 // modesKnown is a lease as its caller knows it.
@@ -60,7 +61,7 @@ func (y *modesTally) removed() {
 	for i := range y.leases {
 		y.leases[i].gone = true
 	}
-	y.givenUp = nil
+	y.givenUp, y.ended = nil, nil
 }
 
 // starts returns the token before the first of a lock, which starts at the store's time in microseconds.
@@ -88,6 +89,9 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 	if err := y.stays(c, o.Lease.Token); err != nil {
 		return err
 	}
+	if c.until != 0 && (c.do == "acquire" || c.do == "give up") {
+		defer func() { y.ended = append(y.ended, c) }()
+	}
 	switch c.do {
 	case "acquire":
 		known := modesKnown{token: o.Lease.Token, permit: o.Lease.Permit, id: o.Lease.LeaseID, owner: o.Lease.Owner, by: c,
@@ -99,6 +103,9 @@ func (y *modesTally) saw(c modesCommand, o lock.Outcome, at moment) error {
 			}
 			y.leases[i].expires = known.expires
 			return nil
+		}
+		if err := y.late(known); err != nil {
+			return err
 		}
 		if c.replace {
 			y.end(known.acquired, func(l modesKnown) bool { return l.token < known.token })
@@ -128,6 +135,22 @@ func (y *modesTally) stays(c modesCommand, token int64) error {
 		y.givenUp = append(y.givenUp, c)
 	case c.do == "acquire" && givenUp:
 		return fmt.Errorf("%q by %q was given up, and obtained token %d", c.request, c.owner, token)
+	}
+	return nil
+}
+
+// late reports a lease that was obtained by a copy of a request, however many others came in between, while another
+// lasted: a copy may take what is free, and ends no one's lease.
+func (y *modesTally) late(copied modesKnown) error {
+	c := copied.by
+	if !slices.ContainsFunc(y.ended, func(d modesCommand) bool { return d.is(c) && d.until >= c.until && c.until != 0 }) {
+		return nil
+	}
+	for _, l := range y.leases {
+		if l.token < copied.token && !l.gone && !l.by.is(c) && l.acquired <= copied.acquired && copied.acquired < l.ends() {
+			return fmt.Errorf("a copy of %q by %q, which was granted or given up before, ended token %d", c.request, c.owner,
+				l.token)
+		}
 	}
 	return nil
 }

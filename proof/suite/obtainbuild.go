@@ -255,10 +255,10 @@ var leftBehinds = map[string]leftBehind{
 	"readers that were handed the lock and did not claim it": {func(n int) []LeaveStep {
 		return []LeaveStep{
 			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 60}),
-			acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 60, WaitSeconds: 20}),
+			acquires(n, lock.Acquire{Mode: lock.Shared, TTLSeconds: 1, WaitSeconds: 20}),
 			{Do: "release", Times: 1},
 		}
-	}, lock.ClaimTime, lock.ClaimTime},
+	}, time.Second, time.Second},
 	"readers of whom some claimed the lock that they were handed": {func(n int) []LeaveStep {
 		return []LeaveStep{
 			acquires(1, lock.Acquire{TTLSeconds: 60}),
@@ -271,7 +271,7 @@ var leftBehinds = map[string]leftBehind{
 		in := c
 		in.WaitSeconds = 20
 		return []LeaveStep{acquires(n, c), acquires(n, in), {Do: "release", Times: n}}
-	}, lock.ClaimTime, lock.ClaimTime},
+	}, 5 * time.Second, lock.ClaimTime}, // it was to come again in a second, and its place listens for four more
 	"places that ended before the lease": {func(n int) []LeaveStep {
 		return []LeaveStep{
 			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 15}),
@@ -280,10 +280,10 @@ var leftBehinds = map[string]leftBehind{
 	}, 15 * time.Second, 15 * time.Second},
 	"places that ended after the lease": {func(n int) []LeaveStep {
 		return []LeaveStep{
-			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 5}),
+			acquires(1, lock.Acquire{Fair: true, TTLSeconds: 10}),
 			acquires(n, lock.Acquire{Fair: true, TTLSeconds: 60, WaitSeconds: 5}),
 		}
-	}, 15 * time.Second, 15*time.Second + lock.ClaimTime},
+	}, 10 * time.Second, 10 * time.Second}, // no one has listened for a second
 	"requests that came once": {func(n int) []LeaveStep {
 		c := lock.Acquire{Fair: true, TTLSeconds: 15}
 		in := c

@@ -33,9 +33,11 @@ func (m moment) add(seconds int64) moment { return m + moment(seconds*1000) }
 
 // The times of the line, as documented.
 const (
-	claimSeconds = 10   // a lease that was handed over ends after so long, unless its request is sent again
+	claimSeconds = 10   // a lease that was handed over ends after so long at most, unless its request is sent again
+	claimLeast   = 500  // milliseconds that its request has at least; it has as long as it listens
 	placeSeconds = 10   // a place in line outlasts the wait by so much
 	moveAtMost   = 5000 // milliseconds by which a place may fail to move, so that few polls write
+	againSeconds = 3    // a request that came again listens for so much longer than it says
 	lineAtMost   = 100
 
 	longest = 3_600_000 // milliseconds: more than anyone in these programs waits
@@ -69,6 +71,7 @@ type modesCommand struct {
 	wait, most    int64
 	fair, replace bool
 	delay         int64
+	until         moment // its end, of an acquire that replaces; 0 is none. No program lasts so long
 
 	token  int64
 	ends   moment // that a renewal names; 0 is none
@@ -109,8 +112,9 @@ type modesLease struct {
 	permit            int64
 	acquired, expires moment
 	ttl               int64
-	claimed           bool // its caller knows of it; false for one that was handed over
-	handed            bool // it was handed over to a waiter
+	claimed           bool       // its caller knows of it; false for one that was handed over
+	handed            bool       // it was handed over to a waiter
+	place             modesPlace // the waiter's, if it was
 	renewals          []modesCommand
 
 	// how: released, expired, forced or replaced; empty while it lasts, and while it is not known to have ended
@@ -153,10 +157,11 @@ func (l modesLease) closes(at moment) bool {
 	}
 }
 
-// modesPlace is a place in line.
+// modesPlace is a place in line. It counts while its request listens: others pass over it afterwards, and it stays
+// where it is. These programs have no server that holds responses: a request listens for as long as it waits.
 type modesPlace struct {
-	by           modesCommand
-	since, until moment
+	by                    modesCommand
+	since, until, listens moment
 }
 
 // modesForm is the form of the document, which decides whether an exclusive request that is not fair gets a place in
@@ -182,7 +187,9 @@ type modesLock struct {
 	past     []modesLease // leases that have ended, oldest first
 	acquires []modesCommand
 	forces   []modesCommand
-	givenUp  []modesCommand            // acquires
+	givenUp  []modesCommand // acquires
+	// the latest end of the acquires that were granted or given up, and are not known any more
+	late     moment
 	releases [knownReleases]modesLease // the last release of each token modulo their number
 }
 
@@ -234,6 +241,7 @@ func (l modesLock) id() string {
 			number(h.permit)
 			text(h.ended)
 			flag(h.claimed)
+			number(int64(h.place.until))
 			for _, r := range h.renewals {
 				text(r.request)
 			}
@@ -248,6 +256,7 @@ func (l modesLock) id() string {
 		text(";")
 	}
 	number(l.token)
+	number(int64(l.late))
 	number(int64(l.form))
 	flag(l.mixed)
 	text(l.kind.family)
@@ -261,6 +270,7 @@ func (l modesLock) id() string {
 		text(p.by.lease)
 		number(int64(p.since))
 		number(int64(p.until))
+		number(int64(p.listens))
 	}
 	commands(l.acquires)
 	commands(l.forces)
@@ -285,7 +295,7 @@ func (l modesLock) inWindow(at moment) int64 {
 
 // busy reports whether the lock keeps its mode.
 func (l modesLock) busy(at moment) bool {
-	return len(l.holders) > 0 || len(l.waiting) > 0 || l.kind.family == modeRate && l.inWindow(at) > 0
+	return len(l.holders) > 0 || l.listening(len(l.waiting), at) > 0 || l.kind.family == modeRate && l.inWindow(at) > 0
 }
 
 // fits reports whether the lock has room for a command of its kind, apart from those who wait.
@@ -303,18 +313,19 @@ func (l modesLock) fits(c modesCommand, at moment) bool {
 }
 
 // grant gives a lease to a command, with the next token (LS-ACQ-003, LS-INV-002, LS-ACC-03). Its kind is the lock's.
-func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
+// claim is how long it waits for its request, if it is handed over.
+func (l *modesLock) grant(c modesCommand, at moment, handed bool, claim moment) {
 	l.token++
 	g := modesLease{token: l.token, by: c, acquired: at, ttl: c.ttl, expires: at.add(c.ttl), claimed: !handed,
 		handed: handed}
-	l.acquires = lastOf(append(l.acquires, c), knownRequests)
+	l.acquires = l.know(l.acquires, c)
 	switch {
 	case c.mode == modeRate:
 		g.expires = at.add(c.window)
 		l.rated = append(l.rated, g)
 		return
 	case handed:
-		g.expires = at.add(min(c.ttl, claimSeconds))
+		g.expires = at + min(moment(1000*c.ttl), claim)
 	}
 	if c.mode == modePermits {
 		taken := func(h modesLease) bool { return h.permit == g.permit }
@@ -324,6 +335,18 @@ func (l *modesLock) grant(c modesCommand, at moment, handed bool) {
 		}
 	}
 	l.holders = append(l.holders, g)
+}
+
+// know adds an acquire to those that are known. Of one that is forgotten by that its end is noted, if it may replace
+// others.
+func (l *modesLock) know(known []modesCommand, c modesCommand) []modesCommand {
+	known = append(known, c)
+	for _, old := range known[:max(0, len(known)-knownRequests)] {
+		if old.replace {
+			l.late = max(l.late, old.until)
+		}
+	}
+	return lastOf(known, knownRequests)
 }
 
 // lastIndex is that of the latest: a request that was forgotten may be used again.
@@ -339,9 +362,13 @@ func lastIndex[T any](all []T, is func(T) bool) int {
 func lastOf[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
 
 // settled is the lock after what time alone did to it: leases and places that are over, and the hand-overs that follow.
-func (l modesLock) settled(at, written moment) modesLock { return l.dropped(at).served(at, written) }
+// The request that finds it listens.
+func (l modesLock) settled(c modesCommand, at, written moment) modesLock {
+	return l.dropped(at).served(c, at, written)
+}
 
-// dropped is the lock without the leases and places that are over.
+// dropped is the lock without the leases and places that are over. What was handed over and not claimed is the line's
+// again: its request has the place that it had, and does not listen.
 func (l modesLock) dropped(at moment) modesLock {
 	l = l.clone()
 	l.holders = slices.DeleteFunc(l.holders, func(h modesLease) bool {
@@ -349,28 +376,41 @@ func (l modesLock) dropped(at moment) modesLock {
 		if over {
 			l.end(h, "expired", h.expires)
 		}
+		if p := h.place; over && !h.claimed && h.ended == "" {
+			p.listens = min(p.listens, h.expires)
+			i := slices.IndexFunc(l.waiting, func(q modesPlace) bool { return q.since > p.since })
+			if i < 0 {
+				i = len(l.waiting)
+			}
+			l.waiting = slices.Insert(l.waiting, i, p)
+		}
 		return over
 	})
 	l.waiting = slices.DeleteFunc(l.waiting, func(p modesPlace) bool { return p.until <= at })
 	return l
 }
 
-// served is the lock after those at the head of the line got what there is room for.
-func (l modesLock) served(at, written moment) modesLock {
+// served is the lock after those in line who listen got what there is room for, in turn. One of them is the request
+// that is being sent, if it is an acquire.
+func (l modesLock) served(c modesCommand, at, written moment) modesLock {
 	l = l.clone()
-	for len(l.waiting) > 0 {
-		next := l.waiting[0].by
-		if !l.busyBeside(at) {
-			l.take(next.kind())
+	for i := 0; i < len(l.waiting); {
+		p := l.waiting[i]
+		if p.listens <= at && (c.do != "acquire" || !p.by.is(c)) {
+			i++
+			continue
 		}
-		if !l.fits(next, at) {
+		if !l.fits(p.by, at) {
 			break
 		}
-		l.waiting = l.waiting[1:]
-		l.grant(next, written, true)
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		l.grant(p.by, written, true, min(max(p.listens-at, claimLeast), 1000*claimSeconds))
+		if p.by.mode != modeRate {
+			l.holders[len(l.holders)-1].place = p
+		}
 	}
 	switch alone := len(l.waiting) == 0 && len(l.holders) == 1 && l.holders[0].by.mode == modeExclusive; {
-	case !l.busy(at):
+	case !l.busy(at) && len(l.waiting) == 0:
 		l.form = formPlain
 	case alone && l.form == formShared:
 		l.form = formEither
@@ -378,10 +418,14 @@ func (l modesLock) served(at, written moment) modesLock {
 	return l
 }
 
-// busyBeside is busy but for the line.
-func (l modesLock) busyBeside(at moment) bool {
-	l.waiting = nil
-	return l.busy(at)
+// listening is how many of the first ones in line listen.
+func (l modesLock) listening(first int, at moment) (n int) {
+	for _, p := range l.waiting[:first] {
+		if p.listens > at {
+			n++
+		}
+	}
+	return n
 }
 
 // end keeps a lease that has ended. A lease that was forced to end is known as such, whenever its place opens.
@@ -407,6 +451,9 @@ type modesAnswer struct {
 // from when it was written.
 func (a modesAnswer) decidedEarlier() modesAnswer {
 	a.retryFrom, a.retryTo = 0, longest
+	if a.position > 0 { // others may have stopped to listen
+		a.position = -1
+	}
 	if a.codes == "LOCK_HELD" || a.codes == "LOCK_DELAYED" {
 		a.codes = "LOCK_HELD LOCK_DELAYED"
 	}
@@ -462,7 +509,7 @@ func (l modesLock) step(c modesCommand, at, written moment) []modesResult {
 
 // acquire is LS-ACQ-001, LS-ACQ-002, LS-ACQ-004 and LS-INV-001.
 func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
-	s := l.settled(at, written)
+	s := l.settled(c, at, written)
 	reused := modesAnswer{codes: "REQUEST_ID_REUSED"}
 	if slices.ContainsFunc(l.givenUp, c.is) {
 		return refusals(l, reused)
@@ -499,16 +546,16 @@ func (l modesLock) acquire(c modesCommand, at, written moment) []modesResult {
 		r.end(old, "replaced", at)
 		return append(earlier, r.granted(c, written)...)
 	}
-	if len(s.waiting) == 0 && s.fits(c, at) {
+	if s.listening(len(s.waiting), at) == 0 && s.fits(c, at) {
 		return append(earlier, s.granted(c, written)...)
 	}
 	return append(earlier, l.turnAway(s, c, at)...)
 }
 
-// take gives a kind to a lock that is not busy.
+// take gives a kind to a lock that is not busy. Who waited for another kind, and does not listen, has lost its place.
 func (l *modesLock) take(k modesKind) {
 	if l.kind != k {
-		l.kind, l.rated = k, nil
+		l.kind, l.rated, l.waiting = k, nil, nil
 	}
 }
 
@@ -555,7 +602,7 @@ func (l modesLock) remembers(c modesCommand) bool {
 // granted are the results of a command that obtains a lease.
 func (l modesLock) granted(c modesCommand, at moment) []modesResult {
 	l = l.clone()
-	l.grant(c, at, false)
+	l.grant(c, at, false, 0)
 	switch {
 	case c.mode != modeExclusive:
 		l.form, l.mixed = formShared, true
@@ -570,9 +617,11 @@ func (l modesLock) granted(c modesCommand, at moment) []modesResult {
 	return []modesResult{{l, modesAnswer{codes: "OK", lease: &lease}}}
 }
 
-// replaces returns the holder whose place the command takes, or -1.
+// replaces returns the holder whose place the command takes, or -1: also if the command may be a copy of one that is
+// not known any more.
 func (l modesLock) replaces(c modesCommand, at moment) int {
-	if !c.replace || len(l.holders) != 1 || len(l.waiting) > 0 || !l.holders[0].by.replace || !l.holders[0].lasts(at) {
+	if !c.replace || c.until != 0 && c.until <= l.late || len(l.holders) != 1 || l.listening(len(l.waiting), at) > 0 ||
+		!l.holders[0].by.replace || !l.holders[0].lasts(at) {
 		return -1
 	}
 	return 0
@@ -586,15 +635,19 @@ func (l modesLock) waitOn(s modesLock, i int, c modesCommand, at, written moment
 	if c.wait == 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 		a := s.held(at)
-		s = s.settled(at, written) // others may be next
+		s = s.settled(c, at, written) // others may be next
 		return []modesResult{{s, a}}
 	}
 	a := s.held(at)
-	a.position = int64(i + 1)
+	a.position = int64(s.listening(i, at) + 1)
 	moved := s.clone()
-	moved.waiting[i].until = at.add(c.wait + placeSeconds)
+	p := &moved.waiting[i]
+	listens := at.add(c.wait)
+	p.until = max(p.until, at.add(c.wait+placeSeconds))
+	p.listens = max(p.listens, min(listens.add(againSeconds), p.until))
 	results := []modesResult{{moved, a}}
-	if moved.waiting[i].until-s.waiting[i].until <= moveAtMost {
+	if moved.waiting[i].until-s.waiting[i].until <= moveAtMost && s.waiting[i].listens > at &&
+		listens-s.waiting[i].listens <= moveAtMost {
 		results = append(results, l.turned(s, a)...)
 	}
 	return results
@@ -608,7 +661,7 @@ func (l modesLock) turnAway(s modesLock, c modesCommand, at moment) []modesResul
 	}
 	stays := modesResult{s, a}
 	stays.after = s.joined(c, at)
-	stays.answer.position = int64(len(s.waiting) + 1)
+	stays.answer.position = int64(s.listening(len(s.waiting), at) + 1)
 	stays.answer.retryFrom, stays.answer.retryTo = 1, longest
 	full := modesAnswer{codes: "LOCK_QUEUE_FULL", position: -1}
 	most := c.most
@@ -620,7 +673,7 @@ func (l modesLock) turnAway(s modesLock, c modesCommand, at moment) []modesResul
 		return l.turned(s, a)
 	case !c.inLine() && s.form == formPlain:
 		return l.turned(s, a)
-	case int64(len(s.waiting)) >= most:
+	case int64(s.listening(len(s.waiting), at)) >= most:
 		return l.turned(s, full)
 	case !c.inLine() && s.form == formEither:
 		return append(l.turned(s, a), stays)
@@ -632,7 +685,7 @@ func (l modesLock) turnAway(s modesLock, c modesCommand, at moment) []modesResul
 // joined is the lock after a command has taken the last place in line.
 func (l modesLock) joined(c modesCommand, at moment) modesLock {
 	l = l.clone()
-	l.waiting = append(l.waiting, modesPlace{c, at, at.add(c.wait + placeSeconds)})
+	l.waiting = append(l.waiting, modesPlace{c, at, at.add(c.wait + placeSeconds), at.add(c.wait)})
 	l.form, l.mixed = formShared, true
 	return l
 }
@@ -745,7 +798,7 @@ func (l modesLock) giveUp(c modesCommand, at, written moment) []modesResult {
 		results = reused
 	}
 	// what time did is written down with what ends; it makes no difference in plain form
-	for n, s := range []modesLock{l.settled(at, written), l.dropped(at), l.clone()} {
+	for n, s := range []modesLock{l.settled(c, at, written), l.dropped(at), l.clone()} {
 		if n > 0 && !l.mixed {
 			break
 		}
@@ -764,9 +817,9 @@ func (l modesLock) giveUp(c modesCommand, at, written moment) []modesResult {
 			s.holders = slices.Delete(s.holders, i, i+1)
 			s.end(h, "released", at)
 		}
-		s.givenUp = lastOf(append(s.givenUp, c), knownRequests)
+		s.givenUp = s.know(s.givenUp, c)
 		if n < 2 {
-			s = s.served(at, written)
+			s = s.served(c, at, written)
 		}
 		results = append(results, modesResult{s, modesAnswer{codes: "OK"}})
 	}
@@ -780,7 +833,7 @@ func (l modesLock) place(c modesCommand) int {
 
 // renew is LS-RNW-001, LS-RNW-002 and LS-RNW-003.
 func (l modesLock) renew(c modesCommand, at, written moment) []modesResult {
-	s := l.settled(at, written)
+	s := l.settled(c, at, written)
 	if codes := l.rateGrant(c.token, at); codes != "" {
 		return refusals(l, modesAnswer{codes: codes})
 	}
@@ -811,7 +864,7 @@ func (l modesLock) renew(c modesCommand, at, written moment) []modesResult {
 
 // release is LS-REL-001, LS-REL-002 and LS-REL-003.
 func (l modesLock) release(c modesCommand, at, written moment) []modesResult {
-	s := l.settled(at, written)
+	s := l.settled(c, at, written)
 	if r := l.releases[c.token%knownReleases]; r.token == c.token && r.endedBy.is(c) {
 		return refusals(l, modesAnswer{codes: "OK", replayed: 1})
 	}
@@ -837,7 +890,7 @@ func (l modesLock) release(c modesCommand, at, written moment) []modesResult {
 		h.endedBy = c
 		r.end(h, "released", at)
 		r.releases[c.token%knownReleases] = lastOf(r.past, 1)[0]
-		results = append(results, modesResult{r.served(at, written),
+		results = append(results, modesResult{r.served(c, at, written),
 			modesAnswer{codes: "OK", lease: &modesLease{token: c.token, by: h.by, permit: h.permit, acquired: h.acquired,
 				expires: h.expires, ttl: h.ttl}}})
 	}
@@ -866,15 +919,15 @@ func (l modesLock) force(c modesCommand, at, written moment) []modesResult {
 	switch {
 	case !held && c.lease == "" && (r.inWindow(at) > 0 || slices.ContainsFunc(
 		r.holders, func(h modesLease) bool { return h.closes(at) })):
-		return []modesResult{{r.opened(c, written).served(at, written), modesAnswer{codes: "OK"}}}
+		return []modesResult{{r.opened(c, written).served(c, at, written), modesAnswer{codes: "OK"}}}
 	case !held && !l.mixed:
 		return refusals(l, modesAnswer{codes: "LOCK_NOT_HELD"})
 	case !held:
-		return l.turned(l.settled(at, written), modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
+		return l.turned(l.settled(c, at, written), modesAnswer{codes: "LOCK_NOT_HELD LOCK_MODE_DIFFERS"})
 	case len(ended) == 0:
-		return l.turned(l.settled(at, written), modesAnswer{codes: "LEASE_LOST"})
+		return l.turned(l.settled(c, at, written), modesAnswer{codes: "LEASE_LOST"})
 	}
-	r = r.dropped(at).served(at, written)
+	r = r.dropped(at).served(c, at, written)
 	var results []modesResult
 	for i := range ended { // any of them may be shown
 		results = append(results, modesResult{r, modesAnswer{codes: "OK", lease: &ended[i]}})

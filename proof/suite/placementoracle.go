@@ -366,9 +366,7 @@ func (o *placementOracle) answerActivation(c placementCommand) placementAnswer {
 		}
 	}
 	grant := func(to *seatOracle, phase string, until time.Time) placementAnswer {
-		if a.token++; a.token == 1 {
-			a.token = anew
-		}
+		a.token = anew // it is at least the time, also where the store has come back older
 		a.owner, a.phase, a.until, a.failed, a.reason, a.changed = to.Incarnation, phase, until, false, "", now
 		o.event(a.owner, c.id, phase)
 		return shown("OK")

@@ -34,6 +34,7 @@ type Step struct {
 	Most          int64
 	Fair, Replace bool
 	Delay         int64
+	Until         int64 // of an acquire that replaces: its end, in seconds from now
 
 	Back    int  // of renew and release: the token is this many grants before the latest; -1 is one that was never granted
 	Other   bool // of renew and release: by the owner of the step, not that of the lease
@@ -67,6 +68,7 @@ var modesFamilies = []modesFamily{
 	{modes: []string{modeExclusive}, fair: []bool{true, false}, ttl: 2, big: 15},
 	{modes: []string{modeExclusive}, fair: []bool{true, false, false}, replace: []bool{true, true, false},
 		delay: []int64{0, 0, 2}, ttl: 2, big: 15},
+	{modes: []string{modeExclusive}, fair: []bool{true, false, false, false}, replace: []bool{true}, ttl: 15, big: 15},
 	{modes: []string{modePermits}, limits: []int64{2}, ttl: 2, big: 15},
 	{modes: []string{modePermits}, limits: []int64{3, 3, 3, 2}, delay: []int64{0, 0, 2}, ttl: 3, big: 15},
 	{modes: []string{modeRate}, limits: []int64{2}, windows: []int64{2}},
@@ -82,6 +84,10 @@ var modesFamilies = []modesFamily{
 var plainPolicies = modesFamily{modes: []string{modeExclusive}, replace: []bool{false, false, true},
 	delay: []int64{0, 0, 0, 1}, ttl: 2, big: 1}
 
+// replacing is for deployments of which each takes the lock from the one before it.
+var replacing = modesFamily{modes: []string{modeExclusive}, replace: []bool{true, true, true, false},
+	delay: []int64{0, 0, 0, 1}, ttl: 15, big: 5}
+
 // The programs are sequences of steps on few keys with few owners, so that they get in each other's way, with times
 // that fall on, just before and just after the end of leases. Any command is delivered again at any later moment; many
 // programs are about that, for one kind of command. Most keep to modes that go together, so that lines grow and move.
@@ -90,15 +96,17 @@ var (
 		{"acquire", "acquire", "acquire", "acquire", "poll", "poll", "leave", "renew", "release", "release", "release",
 			"force", "again", "again", "give up", "remove"},
 		{"acquire", "acquire", "acquire", "give up", "give up", "again", "again", "poll", "release"},
+		{"acquire", "acquire", "acquire", "give up", "give up", "give up", "again", "again"},
 		{"acquire", "acquire", "acquire", "poll", "release", "release"},
 		{"acquire", "acquire", "poll", "poll", "again", "release"},
 		{"acquire", "renew", "renew", "renew", "again", "again", "release"},
 		{"acquire", "acquire", "poll", "leave", "force", "force", "again", "release"},
 	})
-	plainPrograms = programs([]modesFamily{plainPolicies}, [][]string{
+	plainPrograms = programs([]modesFamily{plainPolicies, plainPolicies, replacing}, [][]string{
 		plainSteps, plainSteps,
 		{"acquire", "acquire", "force", "force", "again"},
 		{"acquire", "acquire", "acquire", "give up", "give up", "again", "again", "release", "remove"},
+		{"acquire", "give up", "give up", "again"},
 		{"acquire", "renew", "renew", "renew", "renew", "again", "again"},
 		{"acquire", "acquire", "acquire", "release", "release", "release", "again", "again", "renew"},
 	})
@@ -155,6 +163,7 @@ func step(f modesFamily, does []string) *rapid.Generator[Step] {
 		if s.Mode == modeExclusive {
 			s.Fair = len(f.fair) > 0 && rapid.SampledFrom(f.fair).Draw(t, "fair")
 			s.Replace = len(f.replace) > 0 && rapid.SampledFrom(f.replace).Draw(t, "replace")
+			s.Until = rapid.SampledFrom([]int64{1800, 1800, 1800, 2400, 3000, 0}).Draw(t, "until")
 		}
 		if s.Fair || s.Mode != modeExclusive {
 			s.Most = pick("most", []int64{0, 0, 0, 1, 2})
@@ -276,8 +285,9 @@ func (r *modesRun) command(number int, s Step) (modesCommand, bool) {
 		return c, ok
 	case "give up":
 		c, ok := ago(r.sent, s.Ago, func(c modesCommand) bool { return c.do == "acquire" })
-		if !ok || s.Ago > 7 { // one that never came
-			c = modesCommand{key: s.Key, owner: s.Owner, request: fmt.Sprint("request ", number), mode: modeExclusive, ttl: 1}
+		if !ok || s.Ago > 7 { // one that has not come yet
+			c = r.acquires(number, s)
+			r.sent = append(r.sent, c)
 		}
 		c.do = "give up"
 		if s.Shorten {
@@ -305,15 +315,10 @@ func (r *modesRun) command(number int, s Step) (modesCommand, bool) {
 		}
 		return c, true
 	}
-	c := modesCommand{do: s.Do, key: s.Key, owner: s.Owner, request: s.Request}
-	if c.request == "" {
-		c.request = fmt.Sprint("request ", number)
-	}
+	c := modesCommand{do: s.Do, key: s.Key, owner: s.Owner, request: s.request(number)}
 	switch s.Do {
 	case "acquire":
-		c.lease = lease
-		c.label, c.ttl, c.mode, c.limit, c.window = s.Label, s.TTL, s.Mode, s.Limit, s.Window
-		c.wait, c.most, c.fair, c.replace, c.delay = s.Seconds, s.Most, s.Fair, s.Replace, s.Delay
+		c = r.acquires(number, s)
 	case "renew", "release":
 		l := k.tally.pick(s.Back)
 		if c.token = l.token; l.owner != "" && !s.Other {
@@ -335,6 +340,26 @@ func (r *modesRun) command(number int, s Step) (modesCommand, bool) {
 	}
 	r.sent = append(r.sent, c)
 	return c, true
+}
+
+func (s Step) request(number int) string {
+	if s.Request == "" {
+		return fmt.Sprint("request ", number)
+	}
+	return s.Request
+}
+
+// acquires is the acquire of a step.
+func (r *modesRun) acquires(number int, s Step) modesCommand {
+	c := modesCommand{
+		do: "acquire", key: s.Key, owner: s.Owner, request: s.request(number), lease: fmt.Sprint("lease ", number),
+		label: s.Label, ttl: s.TTL, mode: s.Mode, limit: s.Limit, window: s.Window,
+		wait: s.Seconds, most: s.Most, fair: s.Fair, replace: s.Replace, delay: s.Delay,
+	}
+	if s.Replace && s.Until > 0 {
+		c.until = momentOf(r.clock.Now()).add(s.Until)
+	}
+	return c
 }
 
 // send carries out a command, and keeps the locks that explain its outcome.
@@ -437,6 +462,9 @@ func modesAcquire(id lock.ID, c modesCommand) lock.Acquire {
 		ID: id, Owner: c.owner, RequestID: c.request, TTLSeconds: c.ttl, Limit: c.limit, WindowSeconds: c.window,
 		WaitSeconds: c.wait,
 		Fair:        c.fair, MaxWaiting: c.most, Replace: c.replace, LockDelaySeconds: c.delay, LeaseID: c.lease,
+	}
+	if c.until != 0 {
+		a.NotAfter = timeOf(c.until)
 	}
 	if c.mode != modeExclusive {
 		a.Mode = lock.Mode(c.mode)
@@ -565,7 +593,7 @@ func (l modesLock) looksLike(s lock.Status, found bool, at moment) error {
 	}
 	var want, got []string
 	for _, p := range l.waiting {
-		if at < p.until {
+		if at < p.listens {
 			want = append(want, fmt.Sprint(p.by.owner, p.by.mode, p.since, p.until))
 		}
 	}

@@ -48,6 +48,23 @@ func (c modesCommand) fairly() modesCommand { c.fair = true; return c }
 
 func (c modesCommand) replacing() modesCommand { c.replace = true; return c }
 
+// scenePush is an acquire that replaces, and ends half an hour after the scene has begun, each a second later.
+func scenePush(n int) modesCommand {
+	c := sceneAcquire(fmt.Sprint("push ", n), modeExclusive).replacing()
+	c.until = moment(1_800_000 + 1000*n)
+	return c
+}
+
+// scenePushes are some of them, which are granted, or given up.
+func scenePushes(do string, from, to int) (all []modesCommand) {
+	for n := from; n <= to; n++ {
+		c := scenePush(n)
+		c.do = do
+		all = append(all, c)
+	}
+	return all
+}
+
 func (c modesCommand) closing(seconds int64) modesCommand { c.delay = seconds; return c }
 
 var scenes = func() map[string]scene {
@@ -94,6 +111,16 @@ var scenes = func() map[string]scene {
 			after: []modesCommand{sceneAcquire("w3", modeExclusive)}},
 		"a forced end":         {before: []modesCommand{writer, reader.waiting(5)}, do: force, after: []modesCommand{reader}},
 		"a forced end, closed": {before: []modesCommand{writer.closing(30)}, do: force, after: []modesCommand{next}},
+		"a late copy": {before: append(scenePushes("give up", 1, 6), scenePush(7)), do: scenePush(1),
+			after: []modesCommand{scenePush(2), scenePush(8), scenePush(1)}},
+		"a late copy of one that was replaced": {before: scenePushes("acquire", 1, 6), do: scenePush(1).fairly().waiting(5),
+			after: []modesCommand{scenePush(2), scenePush(7), scenePush(1)}},
+		"a push after many": {before: scenePushes("acquire", 1, 6), do: scenePush(7),
+			after: []modesCommand{scenePush(1), scenePush(3), scenePush(8)}},
+		"one more that is given up": {before: append(scenePushes("give up", 1, 5), scenePush(7)),
+			do: scenePushes("give up", 6, 6)[0], after: []modesCommand{scenePush(1), scenePush(2), scenePush(8)}},
+		"one more that is given up, and had the lock": {before: append(scenePushes("give up", 1, 5), scenePush(6)),
+			do: scenePushes("give up", 6, 6)[0], after: []modesCommand{scenePush(7), scenePush(1), scenePush(8)}},
 		"after a lock delay": {before: []modesCommand{writer.closing(30)}, wait: 90 * time.Second, do: next,
 			after: []modesCommand{sceneAcquire("w3", modeExclusive)}},
 	}
@@ -101,7 +128,7 @@ var scenes = func() map[string]scene {
 
 // begin plays a scene up to its command.
 func (s scene) begin(ctx context.Context, store docstore.Store, clock *Clock, tenant string) (*sceneRun, error) {
-	r := &sceneRun{tenant: tenant, store: store, clock: clock, locks: []modesLock{{}}}
+	r := &sceneRun{tenant: tenant, store: store, clock: clock, locks: []modesLock{{}}, begun: momentOf(clock.Now())}
 	for _, c := range s.before {
 		if err := r.send(ctx, c, false); err != nil {
 			return nil, err
@@ -150,7 +177,8 @@ type sceneRun struct {
 	clock  *Clock
 	locks  []modesLock
 	first  int64 // token
-	failed bool  // with an outcome that the oracle does not permit
+	begun  moment
+	failed bool // with an outcome that the oracle does not permit
 }
 
 // send sends a command once. again permits that an earlier delivery was carried out, of which the oracle was not told.
@@ -184,16 +212,19 @@ func (r *sceneRun) goOn(ctx context.Context, again bool, commands []modesCommand
 // run carries a command out on a store.
 func (r *sceneRun) run(ctx context.Context, store docstore.Store, c modesCommand) (lock.Outcome, error) {
 	o, err := modesSend(ctx, store, r.clock, lock.ID{Tenant: r.tenant, Key: c.key}, r.named(c))
-	if r.first == 0 && err == nil && o.Code == lock.OK {
+	if r.first == 0 && err == nil && o.Code == lock.OK && c.do == "acquire" {
 		r.first = o.Lease.Token
 	}
 	return o, err
 }
 
-// named is a command with the token that the lock has given.
+// named is a command with the token that the lock has given, and the end that it has in the scene.
 func (r *sceneRun) named(c modesCommand) modesCommand {
 	if c.do == "renew" || c.do == "release" {
 		c.token += r.first
+	}
+	if c.until != 0 {
+		c.until += r.begun
 	}
 	return c
 }
@@ -203,7 +234,7 @@ func (r *sceneRun) explained(locks []modesLock, c modesCommand, o lock.Outcome, 
 	c = r.named(c)
 	at, seen := momentOf(r.clock.Now()), modesSaw(o)
 	for _, l := range locks {
-		if l.token == 0 && seen.code == "OK" {
+		if l.token == 0 && seen.code == "OK" && c.do == "acquire" {
 			l.token = seen.token - 1
 		}
 		results := l.step(c, at, at)
@@ -310,6 +341,8 @@ var modesOthers = func() map[string]modesCommand {
 		"a writer":                byBob(sceneAcquire("", modeExclusive)),
 		"a writer that waits":     byBob(sceneAcquire("", modeExclusive).fairly().waiting(5)),
 		"one that replaces":       byBob(sceneAcquire("", modeExclusive).replacing()),
+		"a push":                  byBob(scenePush(9)),
+		"a push that is given up": scenePushes("give up", 9, 9)[0],
 		"a permit":                byBob(sceneAcquire("", modePermits)),
 		"a permit waited for":     byBob(sceneAcquire("", modePermits).waiting(5)),
 		"a grant of a rate":       byBob(sceneAcquire("", modeRate)),

@@ -275,7 +275,7 @@ func TestFirstAcquire(t *testing.T) {
 	wantState := analysis.State{
 		Exists: true, Status: "PENDING", Owner: "ann", Expiry: analysis.Expiry{Text: "2026-01-01T00:05:00.000Z",
 			Earliest: end, Latest: end},
-		Token: 1, Requests: s.Requests, Runs: 1,
+		Heartbeat: suite.Epoch, Token: 1, Requests: s.Requests, Runs: 1,
 	}
 	if err != nil || s != wantState || !now.Equal(suite.Epoch) {
 		t.Errorf("Get: %+v at %v, %v", s, now, err)
@@ -473,8 +473,9 @@ func TestForeignExpiry(t *testing.T) {
 		{docstore.String("2026-01-01T00:01Z"), analysis.Locked},
 		{docstore.String("2026-01-01T00:00:00,5Z"), analysis.Locked},
 		{docstore.String("20260101T000001Z"), analysis.Locked},
-		{docstore.String("2026-01-03"), analysis.Locked},
-		{docstore.String("+010000-01-01T00:00:00.000Z"), analysis.Locked},
+		{docstore.String("2026-01-01T23:59:59Z"), analysis.Locked},
+		{docstore.String("2026-01-02T00:00:01Z"), analysis.Locked},
+		{docstore.String("2026-01-02"), analysis.Locked},
 		{docstore.String("2026-01-01T00:00:00"), analysis.Unreadable},
 		{docstore.String("2026-01-01"), analysis.Unreadable},
 		{docstore.String("1999"), analysis.Unreadable},

@@ -47,6 +47,10 @@ type Outcome struct {
 	Code     Code
 	Replayed bool // the command had been carried out before, nothing was changed now
 
+	// CountedAnew says that the command found an end further ahead than it can be, and counted it from now, of an acquire:
+	// a clock was wrong when it was written, see [rule.When.Impossible].
+	CountedAnew bool
+
 	// Grant is, for OK, the caller's lock or what it left behind. For Locked it is the holder's, without its token. For
 	// AlreadyFinished it has the status. Otherwise it is empty.
 	Grant Grant
@@ -72,7 +76,14 @@ func (s State) grant() Grant {
 }
 
 // ok is the caller's lock, or what it left behind. What is left of the lock counts from Outcome.At.
-func (s State) ok(w rule.When) Outcome { return Outcome{Code: OK, At: w.Latest(), Grant: s.grant()} }
+// However far ahead a wrong clock has written its end, no more is left than a lock lasts.
+func (s State) ok(w rule.When) Outcome {
+	o := Outcome{Code: OK, At: w.Latest(), Grant: s.grant()}
+	if least := o.Grant.ExpiresAt.Add(-s.longest()); least.After(o.At) {
+		o.At = least
+	}
+	return o
+}
 
 // over is the outcome of an acquire of what is finished.
 func (s State) over(at time.Time) Outcome {

@@ -32,13 +32,12 @@ var (
 	_ rule.Fallback[State] = Finish{}
 	_ rule.Fallback[State] = requeue{}
 	_ rule.Fallback[State] = abandon{}
+
+	_ rule.FallbackOutcome[State, Outcome] = Acquire{}
 )
 
 // Bounds of the text that a condition can tell apart.
 const (
-	// noTime sorts behind every time that the gate writes. It has no fraction, because "Z" sorts behind the "." of one.
-	noTime = docstore.String("9999-12-31T23:59:59Z")
-
 	// lastText sorts behind every text that begins with an assigned character. Only text compares with text, so "less than
 	// this" is how a condition asks whether a field is text.
 	lastText = docstore.String("\U0010FFFF")
@@ -251,15 +250,16 @@ func (c Acquire) Write() docstore.Write {
 }
 
 // Fallback is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a
-// condition cannot judge. If there were too many runs already, it ends the analysis instead. Of a document that is kept
-// no longer it makes a new one.
+// condition cannot judge. An end that a wrong clock has written it counts anew, see [rule.When.Impossible]. If there
+// were too many runs already, it ends the analysis instead. Of a document that is kept no longer it makes a new one.
 func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	var end docstore.Write
 	switch d := c.document(); {
 	case s.gone(w.At):
 		end = c.anew(s)
 	case !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s):
-		return docstore.Write{}, false
+		again, ok := c.impossible(s, w)
+		return nullable(s, again), ok
 	default:
 		end = c.write(d.asFound(s), s)
 		if reason := c.exhausted(s); reason != "" {
@@ -372,13 +372,17 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 // Refusal says how the analysis ended, with its result. It recognises the request that obtained the current lock. A
 // remembered request whose lock has ended, or may have by the margin, obtains nothing again. That the lock was not
 // obtained is an outcome, not an error.
-func (c Acquire) Refusal(s State, w rule.When) Outcome { return c.ended(c.refusal(s, w), w) }
+func (c Acquire) Refusal(s State, w rule.When) Outcome {
+	o := c.refusal(s, w)
+	_, anew := c.impossible(s, w)
+	return c.ended(o, w, anew)
+}
 
 // ended is a refusal of a command that came after its end: it says that, unless the request had its effect before, or
-// would have had none in time either.
-func (c Acquire) ended(o Outcome, w rule.When) Outcome {
+// would have had none in time either. anew says that in time it would have counted an end anew.
+func (c Acquire) ended(o Outcome, w rule.When, anew bool) Outcome {
 	code, why := c.Refuses(w)
-	if code == "" || o.Code != Locked && o.Code != Unreadable {
+	if code == "" || o.Code != Locked && o.Code != Unreadable && !anew {
 		return o
 	}
 	return Outcome{Code: Code(code), At: w.Latest(), Detail: why}

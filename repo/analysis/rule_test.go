@@ -399,6 +399,19 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 	from, to, plain := judge(found[fExpiresAt])
 	held := s.Owner != "" && plain && w.At.Before(from)
 	free := s.Owner == "" || plain && !w.At.Before(to)
+	// No lock lasts for longer than a day, nor for longer than the gate gave it with its last heartbeat.
+	lasts := 24 * time.Hour
+	if beat, ok := found[fHeartbeatAt].(docstore.String); ok && len(beat) == len(stamp) {
+		given := time.Duration(0)
+		if t, err := time.Parse(stamp, string(beat)); err == nil {
+			given = to.Sub(t)
+		}
+		if given >= time.Second && given < lasts {
+			lasts = given
+		}
+	}
+	const otherClocks = time.Second
+	impossible := held && from.Sub(latest) > lasts+otherClocks
 	no := func(code Code) expected {
 		e := expected{state: s, code: code}
 		if code == AlreadyFinished {
@@ -549,6 +562,13 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 			return inTime(again())
 		case known:
 			return no(RequestIDReused)
+		case impossible: // a clock was wrong: it lasts from now on
+			end := w.At.Add(lasts)
+			s.Expiry = Expiry{Text: end.Format(stamp), Earliest: end, Latest: end}
+			e := granted(s)
+			e.code, e.grant = Locked, Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end}
+			e.retryAfter = lasts
+			return e
 		case held: // BE-041-RULE-4
 			e := no(Locked)
 			e.grant, e.retryAfter = Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: to}, to.Sub(w.At)
@@ -662,7 +682,8 @@ func oracle(c command, s State, found docstore.Doc, w rule.When) expected { //no
 		switch code := stale(owned || retried, c.Token, c.Expiry); {
 		case code != OK:
 			return no(code)
-		case s.Requeued == "" || s.Requeued <= w.At.Add(-c.Every).Format(stamp) || s.Requeued > "9999-12-31T23:59:59Z":
+		case s.Requeued == "" || s.Requeued <= w.At.Add(-c.Every).Format(stamp),
+			s.Requeued > latest.Add(otherClocks).Format(stamp): // no time, or none that a mark can have had
 		case s.RequeueID == c.RequestID:
 			return again()
 		default:
@@ -702,7 +723,10 @@ func agree(at situation) error {
 	}
 	want := oracle(c, s, found, w)
 	if _, acquires := c.(Acquire); acquires && s.Owner != "" {
-		if _, to, plain := judge(found[fExpiresAt]); (!plain || w.At.Before(to)) && (!after.Equal(found) || want.granted) {
+		anew := want.code == Locked && reflect.DeepEqual(after[fOwner], found[fOwner]) &&
+			reflect.DeepEqual(after[fToken], found[fToken])
+		if _, to, plain := judge(found[fExpiresAt]); (!plain || w.At.Before(to)) && (!after.Equal(found) || want.granted) &&
+			!anew {
 			return fmt.Errorf("%#v at %v takes %v, which is locked", c, w.At, found)
 		}
 	}
@@ -718,7 +742,8 @@ func agree(at situation) error {
 	if err != nil {
 		return err
 	}
-	state.nullStatus, state.strangeOwner = want.state.nullStatus, want.state.strangeOwner
+	state.nullStatus, state.strangeOwner, state.Heartbeat = want.state.nullStatus, want.state.strangeOwner,
+		want.state.Heartbeat
 	got := expected{state, want.granted, o.Code, o.Replayed, o.Grant, o.Retried, o.Result, o.Reason, o.RetryAfter}
 	if !reflect.DeepEqual(got, want) {
 		return fmt.Errorf("%#v on %v, %+v:\nthe rule:   %+v\nthe oracle: %+v", c, found, w, got, want)
@@ -738,7 +763,7 @@ func agree(at situation) error {
 	if _, retries := c.(Retry); retries && after[fHeartbeatAt] != nil {
 		return fmt.Errorf("%#v on %v keeps the heartbeat of a lock that it took: %v", c, found, after)
 	}
-	if at, ok := after[fHeartbeatAt]; s.Owner != state.Owner && ok && at != docstore.Value(docstore.FormatTime(w.At)) {
+	if at, ok := after[fHeartbeatAt]; (s.Owner != state.Owner || o.CountedAnew) && ok && at != docstore.Value(docstore.FormatTime(w.At)) {
 		return fmt.Errorf("%#v on %v keeps the heartbeat of an earlier lock: %v", c, found, after)
 	}
 	return nil

@@ -67,6 +67,7 @@ type State struct {
 	Status    Status
 	Owner     string        // empty: no one runs it
 	Expiry    Expiry        // when the lock ends
+	Heartbeat time.Time     // when the gate wrote the end of the lock; zero if the document does not say, or not readably
 	Token     int64         // of the latest acquire; 0 before the first
 	Requests  rule.Requests // the last acquires
 	Runs      int64         // runs begun since the last that ended with a release or finish

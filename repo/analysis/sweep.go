@@ -37,7 +37,7 @@ func (c requeue) Write() docstore.Write {
 		Key: c.document().Key(),
 		If: append(isDue(docstore.Any{hasOwner(), isRetried(c.Expiry)}, c.Token, c.Expiry), docstore.Any{
 			docstore.LE{Field: fRequeuedAt, Value: docstore.Now.Add(-c.Every)},
-			docstore.Not{Cond: docstore.LE{Field: fRequeuedAt, Value: noTime}},
+			rule.ImpossibleEnd(fRequeuedAt, 0), // also what is no time
 		}),
 		Set: map[string]docstore.Value{fRequeuedAt: docstore.Now, fRequeueID: docstore.String(c.RequestID)},
 	}
@@ -344,7 +344,7 @@ func (s *sweep) pages(ctx context.Context) error {
 				s.done.More = true
 				return nil
 			}
-			if err := s.one(ctx, e, p.At); err != nil {
+			if err := s.one(ctx, e, rule.When{At: p.At, Margin: p.Margin}); err != nil {
 				if ctx.Err() != nil {
 					if s.looked == 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 						// It took all the time, and must not take that of the next sweep as well.
@@ -399,7 +399,8 @@ func (hopeless) Is(target error) bool { return target == docstore.ErrDamaged }
 
 // one does what there is to do about one analysis. An index gave it as it was at a time, and may be older than its
 // document.
-func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
+func (s *sweep) one(ctx context.Context, e docstore.Entry, w rule.When) error {
+	at := w.At
 	id := ID(e.Key.ID)
 	found, err := id.State(e.Doc)
 	if err == nil {
@@ -438,7 +439,7 @@ func (s *sweep) one(ctx context.Context, e docstore.Entry, at time.Time) error {
 		return nil
 	}
 	mark := requeue{ID: id, RequestID: s.name, Token: found.Token, Expiry: found.Expiry.Text, Every: s.RequeueEvery}
-	_, o, err := rule.Step(mark, e.Doc, rule.When{At: at}) // saves a write that would only be refused
+	_, o, err := rule.Step(mark, e.Doc, w) // saves a write that would only be refused
 	if err == nil && o.Code == OK {
 		s.acted++
 		o, err = rule.Run(ctx, s.analyses.store, s.analyses.now, mark)

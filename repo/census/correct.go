@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 const (
@@ -54,6 +55,16 @@ func (s State) between() time.Duration {
 	}
 	return min(max(roundEvery, time.Duration(s.Documents)*per), mostBetween)
 }
+
+// ahead reports whether a time that had passed when it was written lies ahead: a clock was wrong, and it counts for
+// nothing, see [rule.When.Impossible].
+func ahead(written time.Time, at rule.When) bool {
+	_, is := at.Impossible(written, 0)
+	return is
+}
+
+// ahead reports whether the latest count is to be made again whatever it says.
+func (s State) ahead(at rule.When) bool { return ahead(s.CountedAt, at) }
 
 // dueAt is when the documents are to be counted again.
 func (s State) dueAt() time.Time { return s.CountedAt.Add(s.between()) }
@@ -120,7 +131,7 @@ func (p *pass) round(ctx context.Context) error {
 		began, _ := d[fBegan].(docstore.String)
 		if after = string(text); after == "" {
 			if at, err := docstore.ParseTime(began); err == nil && first.At.Before(at.Add(roundEvery)) &&
-				!at.After(first.At) {
+				!ahead(at, rule.When{At: first.At, Margin: first.Margin}) {
 				return nil
 			}
 			after = start
@@ -140,7 +151,7 @@ func (p *pass) round(ctx context.Context) error {
 			p.unreadable.Take(d.Err)
 		}
 		for _, e := range page.Entries {
-			done, err := p.tally(ctx, e, page.At)
+			done, err := p.tally(ctx, e, rule.When{At: page.At, Margin: page.Margin})
 			if fatal(err) || err == nil && !done {
 				p.done.More = true
 				return errors.Join(err, p.mark(ctx, after, false))
@@ -185,11 +196,11 @@ func (p *pass) save(ctx context.Context, w docstore.Write) (docstore.Result, err
 }
 
 // tally counts the documents of a tally, if they are to be counted; done says that it is through with them.
-func (p *pass) tally(ctx context.Context, e docstore.Entry, at time.Time) (done bool, err error) {
+func (p *pass) tally(ctx context.Context, e docstore.Entry, at rule.When) (done bool, err error) {
 	kind, tenant, ok := strings.Cut(e.Key.ID, "/")
 	s := stateOf(e.Key, e.Doc)
 	counting := e.Doc[fBase] != nil
-	if !ok || !counting && !s.CountedAt.IsZero() && at.Before(s.dueAt()) && !s.CountedAt.After(at) {
+	if !ok || !counting && !s.CountedAt.IsZero() && at.At.Before(s.dueAt()) && !s.ahead(at) {
 		return true, nil
 	}
 	if !counting {

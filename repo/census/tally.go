@@ -107,7 +107,7 @@ func (c Take) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	n, unchecked := c.plan(s, w)
 	switch {
 	case n <= 0:
-		return docstore.Write{}, false
+		return c.countAnew(s, w)
 	case unchecked:
 		return c.take(n, docstore.LE{Field: fValidUntil, Value: docstore.Now}), true
 	case s.Found:
@@ -120,18 +120,31 @@ func (c Take) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	return created, true
 }
 
+// countAnew takes nothing: it is the write that counts the time anew until which the tally refuses, if that is
+// impossible, see [rule.When.Impossible]. A tally that is corrected gets another one with that.
+func (c Take) countAnew(s State, w rule.When) (docstore.Write, bool) {
+	const most = mostBetween + overdue
+	_, is := w.Impossible(s.ValidUntil, most)
+	return docstore.Write{Key: c.Key(), Return: []string{fCount},
+		If:  docstore.All{docstore.Has{Field: fValidUntil}, rule.ImpossibleEnd(fValidUntil, most)},
+		Set: map[string]docstore.Value{fValidUntil: docstore.Now.Add(overdue)}}, is
+}
+
 // Tries implements [rule.Retrier].
 func (c Take) Tries() int { return 20 }
 
 // GrantedFallback is what was taken.
 func (c Take) GrantedFallback(found, _ State, decided, _ rule.When) Outcome {
 	n, _ := c.plan(found, decided)
+	if n <= 0 {
+		return c.Refusal(found, decided)
+	}
 	return Outcome{Granted: n}
 }
 
 // Refusal says when the tally is corrected.
 func (c Take) Refusal(s State, w rule.When) Outcome {
-	if s.CountedAt.IsZero() {
+	if s.CountedAt.IsZero() || s.ahead(w) {
 		return Outcome{Wait: roundEvery}
 	}
 	return Outcome{Wait: max(0, s.dueAt().Sub(w.At))}

@@ -63,6 +63,9 @@ var (
 	// ErrFull is the [ErrUnavailable] of a store that has no space left: reading still works.
 	ErrFull = fmt.Errorf("%w: no space left", ErrUnavailable)
 
+	// ErrBlocked is the [ErrUnavailable] of a store in a file that another process keeps locked.
+	ErrBlocked = fmt.Errorf("%w: blocked by another process", ErrUnavailable)
+
 	// ErrNotWritten marks, beside another error, a write that was certainly not carried out: nothing was changed, and
 	// nothing of it will arrive later. A read can carry it, too, and means nothing by it.
 	ErrNotWritten = errors.New("docstore: not written")
@@ -120,8 +123,9 @@ func over(now, deadline term.Moment) bool { return now.Until(deadline) < 0 }
 
 // Snapshot is the result of [Store.Get].
 type Snapshot struct {
-	At   time.Time // the store's time of the read, in UTC, whole milliseconds
-	Docs []Doc     // one for each key; nil where no document exists
+	At     time.Time     // the store's time of the read, in UTC, whole milliseconds
+	Margin time.Duration // how far the store's time may lie beyond At: 0 on all stores with a clock
+	Docs   []Doc         // one for each key; nil where no document exists
 }
 
 // Write is one conditional change of one document. It patches: fields that are not named keep their values.
@@ -137,7 +141,8 @@ type Write struct {
 	// if its document was removed in between, for longer than a millisecond (on a store without a clock of its own: for
 	// longer than it may be unsure of the time, which is seconds). A store that has only the clock of one machine (memory,
 	// SQLite, Redis) starts no such counter below the highest number that one of them has reached, so that a clock which
-	// is set back cannot undo that: see [Write.StartFrom].
+	// is set back cannot undo that: see [Write.StartFrom]. One that may have forgotten writes increases none that is there
+	// before it was raised: see [BehindError].
 	StartAtNow []string
 
 	// Keep is how long the document is kept from this write on: when no later write has said otherwise by then, the store
@@ -242,7 +247,8 @@ type Query struct {
 
 // Page is the result of [Store.List].
 type Page struct {
-	At      time.Time // the store's time of the read, in UTC, whole milliseconds
+	At      time.Time     // the store's time of the read, in UTC, whole milliseconds
+	Margin  time.Duration // how far the store's time may lie beyond At: 0 on all stores with a clock
 	Entries []Entry
 	// those of the page that the store cannot read, by ascending IDs; they count to Limit as entries do, unless they have
 	// no ID

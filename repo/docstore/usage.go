@@ -12,6 +12,13 @@ type Usage struct {
 
 	Billed Billed
 	Clock  Clock
+	Log    Log
+}
+
+// Log is the write-ahead log that a store keeps in a file.
+type Log struct {
+	Known bool // false for a store that has none
+	Bytes int64
 }
 
 // Billed is what the service bills by use, as far as its responses tell: requests whose response was lost are not among
@@ -33,4 +40,11 @@ type Clock struct {
 // Meter is for a store that counts what it asks of its service.
 type Meter interface {
 	Usage() Usage
+}
+
+// Impaired is for a store whose calls succeed although it may be losing documents at the time: readiness asks it.
+type Impaired interface {
+	// Impaired is what is wrong, and what to do, for people; nil while the store knows of nothing. It asks the service
+	// nothing.
+	Impaired() error
 }

@@ -165,7 +165,7 @@ var families = map[Mode]docstore.String{Exclusive: "rw", Permits: "permits", Rat
 
 func (h holder) encode() docstore.Bytes {
 	p := newPacker()
-	p.flags(h.mode == Shared, h.grantedInQueue, h.replaceable, h.ended)
+	p.flags(h.mode == Shared, h.grantedInQueue, h.replaceable, h.ended, h.grantedInQueue && h.told)
 	p.number(h.token)
 	p.text(h.owner)
 	p.text(h.leaseID)
@@ -182,13 +182,18 @@ func (h holder) encode() docstore.Bytes {
 	p.number(h.ttl)
 	p.number(h.delay)
 	p.table(h.metadata)
+	if h.grantedInQueue {
+		p.number(h.claim.Milliseconds())
+		p.times(h.since, h.until, h.listens)
+		p.listener(h.listener)
+	}
 	return p.bytes()
 }
 
 func decodeHolder(b []byte) (h holder, ok bool) {
 	u := newUnpacker(b)
 	var reader bool
-	u.flags(&reader, &h.grantedInQueue, &h.replaceable, &h.ended)
+	u.flags(&reader, &h.grantedInQueue, &h.replaceable, &h.ended, &h.told)
 	if reader {
 		h.mode = Shared
 	}
@@ -208,22 +213,75 @@ func decodeHolder(b []byte) (h holder, ok bool) {
 	h.ttl = u.number()
 	h.delay = u.number()
 	h.metadata = u.table()
+	if h.grantedInQueue {
+		h.claim = time.Duration(u.number()) * time.Millisecond
+		h.since, h.until, h.listens = u.times()
+		u.listener(&h.listener)
+	}
 	return h, u.done()
+}
+
+// neverListens is stored instead of how long before its end a place stops to listen.
+const neverListens = -1
+
+// times writes those of a place: when it began, how much later it ends, and how long before that it stops to listen.
+func (p *packer) times(since, until, listens time.Time) {
+	p.time(since)
+	p.number(until.UnixMilli() - since.UnixMilli())
+	if listens.IsZero() {
+		p.number(neverListens)
+		return
+	}
+	p.number(until.Sub(listens).Milliseconds())
+}
+
+func (u *unpacker) times() (since, until, listens time.Time) {
+	since = u.time()
+	lasts, silent := u.number(), u.number()
+	if lasts < -farthest || lasts > farthest-max(0, since.UnixMilli()) {
+		u.fail()
+		return since, since, listens
+	}
+	until = time.UnixMilli(since.UnixMilli() + lasts).UTC()
+	if silent >= 0 && silent <= farthest {
+		listens = until.Add(-time.Duration(silent) * time.Millisecond)
+	}
+	return since, until, listens
+}
+
+// listener writes who listens for a place, except for listener.told, which is one of the flags beside it.
+func (p *packer) listener(l listener) {
+	p.number(l.process)
+	p.number(int64(l.took / tookStep))
+	p.number(l.missed)
+}
+
+func (u *unpacker) listener(l *listener) {
+	l.process = u.number()
+	steps := u.number()
+	if steps < 0 || steps > int64(claimFar/claimTook/tookStep) {
+		u.fail()
+	}
+	l.took = time.Duration(steps) * tookStep
+	l.missed = u.number()
 }
 
 func encodeLine(line []place) docstore.Bytes {
 	p := newPacker()
 	p.number(int64(len(line)))
 	for _, w := range line {
-		p.flags(w.mode == Shared, w.replaceable)
+		p.flags(w.mode == Shared, w.replaceable, w.deaf, w.told, w.again)
 		p.text(w.owner)
 		p.text(w.leaseID)
 		p.text(w.request)
 		p.number(w.ttl)
 		p.number(w.delay)
 		p.table(w.metadata)
-		p.time(w.since)
-		p.time(w.until)
+		p.times(w.since, w.until, w.listens)
+		p.listener(w.listener)
+		if w.replaceable {
+			p.time(w.end)
+		}
 	}
 	return p.bytes()
 }
@@ -233,7 +291,7 @@ func decodeLine(b []byte) (line []place, ok bool) {
 	for range u.count() {
 		var w place
 		var reader bool
-		u.flags(&reader, &w.replaceable)
+		u.flags(&reader, &w.replaceable, &w.deaf, &w.told, &w.again)
 		if reader {
 			w.mode = Shared
 		}
@@ -243,8 +301,11 @@ func decodeLine(b []byte) (line []place, ok bool) {
 		w.ttl = u.number()
 		w.delay = u.number()
 		w.metadata = u.table()
-		w.since = u.time()
-		w.until = u.time()
+		w.since, w.until, w.listens = u.times()
+		u.listener(&w.listener)
+		if w.replaceable {
+			w.end = u.time()
+		}
 		line = append(line, w)
 	}
 	return line, u.done()

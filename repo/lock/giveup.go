@@ -20,7 +20,9 @@ const givenUpKeep = docstore.MaxAhead
 // It changes nothing of other requests, nor of one with the same request_id and other parameters
 // ([RequestIDReused]).
 type GiveUp struct {
-	// Acquire is the request as it was sent. Its end does not matter, nor does how long it waits.
+	// Acquire is the request as it was sent, with the latest end that one of its copies has. How long it waits does not
+	// matter, nor does its end, unless it has Replace: so long the lock knows that a copy may come, see [State].Forgotten.
+	// Without an end that is 40 s.
 	Acquire Acquire
 
 	gone     bool // only its connection has ended: it may be sent again, and keeps a lease that it has claimed
@@ -66,11 +68,11 @@ func (c GiveUp) Write() docstore.Write {
 	r := c.Acquire.request()
 	w := docstore.Write{
 		Key:    c.Acquire.key(),
-		If:     docstore.All{plainForm, r.Unknown(acquires, givenUps), comparesExpiry},
+		If:     docstore.All{plainForm, r.Unknown(acquires, givenUps), noneForgotten, comparesExpiry},
 		Set:    map[string]docstore.Value{},
 		Return: fieldsRead,
 	}
-	givenUps.Remember(w.Set, r)
+	c.rememberGivenUp(w.Set)
 	return w
 }
 
@@ -99,7 +101,8 @@ func (c GiveUp) Fallback(s State, w rule.When) (docstore.Write, bool) {
 		wr = docstore.Write{Key: c.Acquire.key(), If: append(s.asFound(), givenUps.Lacks(r)),
 			Set: map[string]docstore.Value{}}
 	}
-	givenUps.Remember(wr.Set, r)
+	wr.If = append(docstore.All{wr.If}, s.rememberedAsFound()...)
+	c.rememberGivenUpOf(s, w, wr.Set)
 	return wr, true
 }
 
@@ -116,6 +119,9 @@ func (c GiveUp) lease(s State, w rule.When) *holder {
 // request is only remembered.
 func (c GiveUp) leave(s State, w rule.When) (docstore.Write, bool) {
 	v, r, left := s.toShared(), c.Acquire.request(), false
+	if h, _ := v.byRequest(r); h != nil && h.grantedInQueue && !h.closes().After(w.At) {
+		v.dropExpired(w) // it has its place again
+	}
 	if i, _ := v.placeOf(r); i >= 0 {
 		v.line, left = slices.Delete(v.line, i, i+1), true
 	}
@@ -128,7 +134,7 @@ func (c GiveUp) leave(s State, w rule.When) (docstore.Write, bool) {
 	}
 	known := map[string]docstore.Value{}
 	if !c.gone {
-		givenUps.Remember(known, r)
+		c.rememberGivenUpOf(s, w, known)
 	}
 	if !left {
 		known[fRevision] = docstore.Int(s.revision + 1)

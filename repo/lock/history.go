@@ -50,10 +50,11 @@ var (
 const (
 	billedBytes = 1024
 	// with all that it remembers of requests, without names, labels and policies
-	usedBytes      = 510
+	usedBytes      = 519
 	ownerCutBytes  = MaxPastBytes + len(fOwnerCut) // beside the names
 	byCutBytes     = MaxPastBytes + len(fByCut)    // after a force-release
 	pastLeaseBytes = 2*MaxPastBytes + 3*len("2026-01-01T00:00:00.000Z") + 5*len("o1")
+	endsBytes      = (2*rule.Remembered + 1) * len("2026-01-01T00:00:00.000Z") // of requests that may replace others
 	refusedBytes   = MaxPastBytes + len(fRefusedOwner) + len(fRefusedAt) + len("2026-01-01T00:00:00.000Z")
 )
 
@@ -66,6 +67,9 @@ func (c Acquire) remembers() int {
 	}
 	if c.Replace {
 		size += len(fReplaceable) + 1
+	}
+	if !c.replacesUntil().IsZero() {
+		size += endsBytes
 	}
 	if c.LockDelaySeconds > 0 {
 		size += len(fDelay) + len("3600")
@@ -140,6 +144,27 @@ func Raise(id ID, d docstore.Doc, to int64) docstore.Write {
 	for i, h := range held {
 		h.token = to + int64(i)
 		w.Set["h"+suffix(h.number)], w.Set[fToken] = h.stored(), docstore.Int(h.token)
+	}
+	return w
+}
+
+// Raise implements [rule.Raiser]: leases that are held keep their tokens, and the next grant is above least. The plain
+// form has the token of its lease alone, which has one that no one knows then: it has ended when the next is granted,
+// or is replaced by that.
+func (id ID) Raise(found docstore.Doc, least int64) docstore.Write {
+	w := Raise(id, found, least)
+	s, err := id.State(found)
+	if err != nil || s.shared == nil {
+		return w
+	}
+	for _, h := range s.shared.holders {
+		w.Set["h"+suffix(h.number)] = h.stored() // one that was the only one had the document's
+	}
+	w.Set[fToken] = docstore.Int(least)
+	if h := s.shared.latest; h != nil {
+		latest := *h
+		latest.token = least
+		w.Set["h"+suffix(latest.number)] = latest.stored()
 	}
 	return w
 }

@@ -30,7 +30,8 @@ var joined = [mostJoined]string{"j1", "j2", "j3", "j4", "j5", "j6", "j7", "j8"}
 // the request, and no one has joined behind the place that it names.
 func (c Acquire) join(s State, d decision, at rule.When) (w docstore.Write, ok bool) {
 	v := s.shared
-	if v == nil || len(v.line) == 0 || v.waiting != int64(len(v.line)) || d.position != v.waiting+1 ||
+	most := cmp.Or(c.MaxWaiting, MaxWaiting)
+	if v == nil || len(v.line) == 0 || v.waiting != int64(len(v.line)) || d.position == 0 || v.waiting >= most ||
 		!d.after.onlyJoined(v) || d.after.bytes() > mostBytes/2 {
 		return w, false
 	}
@@ -43,7 +44,7 @@ func (c Acquire) join(s State, d decision, at rule.When) (w docstore.Write, ok b
 	cond := docstore.All{
 		// No limit, one, and one with a window: that tells the modes apart, too.
 		counted(fLimit, v.limit), counted(fWindow, v.window),
-		docstore.LE{Field: fWaiting, Value: docstore.Int(cmp.Or(c.MaxWaiting, MaxWaiting) - 1)}, // false without a line
+		docstore.LE{Field: fWaiting, Value: docstore.Int(most - 1)}, // false without a line
 		c.request().Unknown(acquires, givenUps), comparesExpiry,
 	}
 	for _, f := range free {
@@ -69,7 +70,10 @@ func readJoined(r *rule.Reader, v *sharedForm) {
 			v.joined = i + 1
 		}
 		for _, p := range places {
-			if !v.has(p.request) {
+			switch {
+			case p.again:
+				v.says(p)
+			case !v.has(p.request):
 				v.line = append(v.line, p)
 			}
 		}

@@ -28,6 +28,7 @@ type Locks struct {
 	deliveries deliveries
 	queue      queue
 	refusals   refusals
+	process    int64                                // see listener
 	handedOver func(ctx context.Context, o Outcome) // see Options.HandedOver
 	observed   bool                                 // see [Outcome].TookOver
 }
@@ -85,7 +86,8 @@ type Options struct {
 
 // New returns the lock commands on a store. Options may be nil.
 func New(store docstore.Store, o *Options) *Locks {
-	l := &Locks{store: store, now: time.Now, newLeaseID: rand.Text, retention: DefaultRetention}
+	l := &Locks{store: store, now: time.Now, newLeaseID: rand.Text, retention: DefaultRetention,
+		process: newProcess()}
 	if o != nil && o.Now != nil {
 		l.now = o.Now
 	}

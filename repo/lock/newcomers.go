@@ -61,6 +61,7 @@ func (v *sharedForm) lineUp(c Acquire, w rule.When) int {
 		v.newcomers = slices.Delete(v.newcomers, i, i+1)
 	}
 	v.line = slices.Insert(v.line, at, p)
+	c.listenAt(&v.line[at], v.position(at, w.At), w)
 	return at
 }
 

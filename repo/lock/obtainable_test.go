@@ -68,7 +68,9 @@ func TestARefusalClears(t *testing.T) {
 				s.waits(wait("bob", Exclusive), 1, 2)
 				s.pass(20 * time.Second)
 				s.waits(wait("bob", Exclusive), 1, 2)
-				s.pass(19 * time.Second)
+				s.pass(10 * time.Second)
+				s.waits(wait("bob", Exclusive), 1, 2)
+				s.pass(9 * time.Second)
 				first := s.gets(refused.ask, refused.code, 2)
 				if got := s.leases(); got != 1 {
 					t.Fatalf("%d leases are left", got)

@@ -130,6 +130,10 @@ type Outcome struct {
 	// [rule.Observer] or with [Options].HandedOver: on others it is false. The lock must remember that lease.
 	TookOver bool
 
+	// CountedAnew says that the command found an end further ahead than it can be, and counted it from now, of an acquire:
+	// the store's clock was wrong when it was written, see [rule.When.Impossible].
+	CountedAnew bool
+
 	// Lease is, for OK, the caller's lease. For Held it is the holder's, without its token, and for the other
 	// refusals it is what is known of the lease that the caller named.
 	//
@@ -240,7 +244,7 @@ func (id ID) endedBefore(token int64, w rule.When) Outcome {
 func (o Outcome) rejectLate(w rule.When) Outcome {
 	if o.Code != OK || !w.Late(o.Lease.ExpiresAt) {
 		o.At = o.At.Add(w.Lost) // what is left counts from here
-		return o
+		return o.possible()
 	}
 	l := ID{Tenant: o.Lease.Tenant, Key: o.Lease.Key}.named(o.Lease.Token)
 	l.ExpiresAt = o.Lease.ExpiresAt
@@ -260,6 +264,8 @@ func (c Acquire) heldRefusal(s State, w rule.When) Outcome {
 		o.Code, o.Detail = Delayed, s.delayedDetail()
 	case c.Replace && !s.Replaceable:
 		o.Detail = "its holder was acquired without replace, so that no one may replace it"
+	case c.Replace && c.mayBeForgotten(s, w):
+		o.Detail = s.forgottenDetail()
 	case c.Owner == s.Owner:
 		o.Detail = "this owner_id holds the lock, under another request_id"
 	}

@@ -74,28 +74,35 @@ func (s State) closedUntil(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// afterDelay is [Acquire.Fallback] in plain form: it takes a lock whose latest lease has a lock delay, which Write does
-// not know: once the delay has passed since the lease expired or was ended by force; or, with Replace, while the lease
-// is held. The condition asks the store whether it is so, about a document with that delay.
+// afterDelay is [Acquire.Fallback] in plain form: it takes what Write does not know how to take. That is a lock whose
+// latest lease has a lock delay, once that has passed since the lease expired or was ended by force; and one that has
+// forgotten requests whose end is still ahead, see [State].Forgotten. With Replace it also takes one whose lease is
+// held, unless the request may be one of those. The condition asks the store whether it is so, about a document with
+// that delay and those requests.
 func (c Acquire) afterDelay(s State, w rule.When) (docstore.Write, bool) {
 	remembered, _ := s.Acquires.Find(c.request())
-	if remembered >= 0 || s.LockDelaySeconds == 0 {
+	replaces := c.mayReplace(s, w) && s.Phase == Active
+	if remembered >= 0 {
 		return docstore.Write{}, false
 	}
-	has := func(f string, v docstore.Value) docstore.Cond { return docstore.Eq{Field: f, Value: v} }
+	if w, ok := c.countAnew(s, w, c.retention); ok && !replaces {
+		return w, true
+	}
+	if s.LockDelaySeconds == 0 && s.Forgotten.IsZero() {
+		return docstore.Write{}, false
+	}
 	passed := func(f string) docstore.Cond { return docstore.LE{Field: f, Value: docstore.Now.Add(-s.delay())} }
+	found := docstore.All{same(fState, string(s.Phase)), counted(fDelay, s.LockDelaySeconds),
+		counted(fToken, s.Token), same(fForgotten, endText(s.Forgotten))}
 	switch {
-	case s.Phase == Active && c.Replace && s.Replaceable && s.ExpiresAt.After(w.At):
-		return c.grantWrite(append(replaceable(), unexpired()...)), true
+	case replaces && s.ExpiresAt.After(w.At):
+		found = append(append(found, replaceable()...), coming)
 	case s.Phase == Active:
-		return c.grantWrite(docstore.All{has(fState, docstore.String(Active)), has(fDelay, docstore.Int(s.LockDelaySeconds)),
-			passed(fExpiresAt)}), true
-	case s.Phase == Released:
-		return c.grantWrite(docstore.All{has(fState, docstore.String(Released)),
-			has(fDelay, docstore.Int(s.LockDelaySeconds)), passed(fReleasedAt)}), true
-	default:
-		return docstore.Write{}, false
+		found = append(found, passed(fExpiresAt))
+	case s.LockDelaySeconds > 0:
+		found = append(found, passed(fReleasedAt))
 	}
+	return c.grantWrite(found, s.forgets(w, s.AcquireEnds.oldest())), true
 }
 
 // delayedDetail says why a lock is closed that no one holds.

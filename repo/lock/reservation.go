@@ -86,7 +86,7 @@ func (r *reservation) over(at time.Time) bool { return !r.until.After(at) && !r.
 func (v *sharedForm) comes(entry string, at time.Time) bool {
 	r := v.reserved
 	return r != nil && r.request == entry && !r.missed(at) && !r.since.After(at) &&
-		!slices.ContainsFunc(v.line, func(p place) bool { return !p.since.After(r.since) })
+		!slices.ContainsFunc(v.line, func(p place) bool { return p.listensAt(at) && !p.since.After(r.since) })
 }
 
 // reserve is the command by which a request for several locks reserves one of them, and keeps that. The lock has one

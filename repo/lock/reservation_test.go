@@ -450,6 +450,7 @@ func TestARestIsKeptForTheNext(t *testing.T) {
 	l.joinAt("a", "eve")
 	l.setOf("yan", lock.Held, 1, 0, 1, "a")
 	l.clock.Advance(lock.SetRest - lock.PlaceTime - time.Millisecond)
+	l.joinAt("a", "eve")
 	l.joinAt("a", "fay")
 	if o := l.setOf("yan", lock.Held, 1, 1, 2, "a"); o.Refusal.RetryAfter <= time.Second { // it only keeps its reservation
 		t.Errorf("before the rest is over: %+v", o.Refusal)

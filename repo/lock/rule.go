@@ -87,14 +87,14 @@ func keep(ttlSeconds int64, retention time.Duration) time.Duration {
 // who wait for the lock go by.
 var fieldsRead = slices.Concat(
 	[]string{fToken, fState, fOwner, fLease, fAcquiredAt, fExpiresAt, fReleasedAt, fTTL, fMetadata, fReplaceable, fDelay,
-		fRevision, givenUps[0]}, acquires[:],
+		fRevision, givenUps[0], fForgotten}, acquires[:],
 )
 
 // fieldsTaken are those of an acquire that says whether it took over: also how the lease before ended.
 var fieldsTaken = append(slices.Clone(fieldsRead), pastOwners[1], pastExpires[1], pastReleased[1])
 
 // fieldsOfLease is room for the fields that an acquire sets, and for those that it removes.
-const fieldsOfLease = 28
+const fieldsOfLease = 34
 
 // Acquire takes the lock.
 type Acquire struct {
@@ -122,6 +122,7 @@ type Acquire struct {
 
 	retention       time.Duration
 	unheld          bool   // its response is not held while it waits
+	held            hold   // how its response is held otherwise
 	set             string // of an [AcquireSet]: all of its keys; otherwise empty
 	recordsRefusals bool
 	observed        bool // see Outcome.TookOver
@@ -141,7 +142,8 @@ func (c Acquire) request() rule.Request {
 // Write applies when no lease is held, and not twice for one request: a request whose lease has ended obtains no other.
 // The new lease gets the next token and inherits nothing from the one before it. A missing document has no state, so
 // the first acquire needs no case of its own; an unknown state is not free. With Replace it also applies while a lease
-// is held that was acquired with Replace. Where a lock delay may last, [Acquire.Fallback] decides.
+// is held that was acquired with Replace. Where a lock delay may last, and where requests are forgotten whose end is
+// still ahead, [Acquire.Fallback] decides.
 //
 // Where there is no token it starts at the store's time, so that a lock whose document was removed gives no token
 // twice.
@@ -153,11 +155,11 @@ func (c Acquire) Write() docstore.Write {
 	if c.Replace {
 		free = append(slices.Clip(free), replaceable())
 	}
-	return c.grantWrite(docstore.All{free, noDelay})
+	return c.grantWrite(docstore.All{free, noDelay, noneForgotten}, oldestEnd)
 }
 
-// grantWrite is the write of a new lease, if the condition holds.
-func (c Acquire) grantWrite(free docstore.Cond) docstore.Write {
+// grantWrite is the write of a new lease, if the condition holds. forgotten is what [State].Forgotten becomes.
+func (c Acquire) grantWrite(free docstore.Cond, forgotten docstore.Value) docstore.Write {
 	request := c.request()
 	w := docstore.Write{
 		Key:        c.key(),
@@ -181,6 +183,7 @@ func (c Acquire) grantWrite(free docstore.Cond) docstore.Write {
 	w.Set[fMetadata] = docstore.Map(c.Metadata)
 	w.Unset = append(w.Unset, renewals[:]...)
 	acquires.Remember(w.Set, request)
+	c.rememberEnd(w.Set, forgotten)
 	c.setPolicies(&w)
 	c.rememberLeases(&w)
 	return w

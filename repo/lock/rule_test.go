@@ -48,8 +48,8 @@ func TestStoredForm(t *testing.T) {
 		{Acquire{ID: subject, Owner: "ann", RequestID: "r1", TTLSeconds: 60, LeaseID: "l1",
 			Metadata: map[string]string{"build": "1"}, Replace: true, LockDelaySeconds: 5},
 			"a1=W3f5byR-RhYMilQ a2= a3= a4= acquired_at=2026-01-01T00:00:00.000Z b1= b2= c1= c2= d1= d2= " +
-				"expires_at=2026-01-01T00:01:00.000Z lease_id=l1 lock_delay_seconds=5 metadata=map[build:1] " +
-				"o0=ann o1= o2= owner_id=ann replaceable=true state=ACTIVE token=1767225600000001 ttl_seconds=60 " +
+				"expires_at=2026-01-01T00:01:00.000Z lease_id=l1 lock_delay_seconds=5 m= metadata=map[build:1] " +
+				"o0=ann o1= o2= owner_id=ann replaceable=true s1= s2= s3= s4= state=ACTIVE token=1767225600000001 ttl_seconds=60 " +
 				"w1= w2="},
 		{Renew{ID: subject, Owner: "ann", RequestID: "r2", Token: token(1), TTLSeconds: 30},
 			"expires_at=2026-01-01T00:00:40.000Z r1=vJzywpDVV9QXvrI r2= r3= r4= ttl_seconds=30"},
@@ -104,6 +104,9 @@ func TestDamagedDocumentsAreNotFreeLocks(t *testing.T) {
 		"w2":                 {"w2": docstore.Bool(true)},
 		"refused_at":         {fRefusedAt: docstore.String("now")},
 		"r1":                 {"r1": docstore.Bool(true)},
+		"s4":                 {"s4": docstore.String("soon")},
+		"t1":                 {"t1": docstore.Int(1)},
+		"m":                  {"m": docstore.String("later")},
 		"f2":                 {"f2": docstore.Opaque{}},
 	} {
 		t.Run(name, func(t *testing.T) {

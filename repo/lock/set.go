@@ -75,6 +75,9 @@ type SetOutcome struct {
 	// TookOver are the keys of the leases of an acquire that took over, see [Outcome].TookOver.
 	TookOver []string
 
+	// CountedAnew is at how many of the locks an acquire that is refused counted ends anew, see [Outcome].CountedAnew.
+	CountedAnew int
+
 	At time.Time // the store's time of the decision
 }
 
@@ -285,9 +288,14 @@ func (l *Locks) acquireSet(
 		o, _, err = l.repeated(ctx, cs, done, begin)
 		return o, 0, 0, err
 	}
+	anew, err := l.lookAgain(ctx, cs, done.Refused, done.When, refusals)
+	if err != nil {
+		return o, 0, 0, err
+	}
 	if o = refusedSet(refusals, acquireOrder); o.Code != Limit {
 		missing = 0
 	}
+	o.CountedAnew = anew
 	queues := func(r rule.Refused[State]) bool { return r.State.queues(string(cs[0].request().Entry())) }
 	if o.Refusal.waits() && slices.ContainsFunc(done.Refused, queues) {
 		o = l.reserve(ctx, cs, o)
@@ -378,7 +386,7 @@ func allOf(outcomes map[int]Outcome, w rule.When) SetOutcome {
 			refusals[i] = one
 			continue
 		}
-		o.Replayed = o.Replayed && one.Replayed
+		o.Replayed, o.At = o.Replayed && one.Replayed, later(o.At, one.At)
 		o.Leases = append(o.Leases, one.Lease)
 		if one.TookOver {
 			o.TookOver = append(o.TookOver, one.Lease.Key)

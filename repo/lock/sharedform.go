@@ -13,12 +13,13 @@ import (
 
 // Times of the line.
 const (
-	// ClaimTime is how long a lease lasts that was granted to a request in line, or its ttl_seconds if those are less,
-	// unless the request is sent again by then: that claims the lease, which then lasts for its ttl_seconds from that
-	// moment. So the lock waits no longer for a caller that has gone.
+	// ClaimTime is how long a lease lasts at most that was granted to a request in line, or its ttl_seconds if those are
+	// less, unless the request is sent again by then: that claims the lease, which then lasts for its ttl_seconds from
+	// that moment. So the lock waits no longer for a caller that has gone, see [sharedForm.claimTime].
 	ClaimTime = 10 * time.Second
 
-	// PlaceTime is how long a place in line is kept beyond the wait_seconds of the request that was sent last.
+	// PlaceTime is how long a place in line is kept beyond the wait_seconds of the request that was sent last. It counts
+	// for less long, see [place.listensAt].
 	PlaceTime = 10 * time.Second
 
 	// GrantTime is how long the store may take to respond to a grant of a rate: a later one is spent. A caller acts so
@@ -45,6 +46,10 @@ const (
 	// rememberedGrants is how many grants of a rate are remembered with their requests.
 	rememberedGrants = 100
 
+	// rememberedRoom is how long a grant that has left the window is remembered while requests are in line: so it is known
+	// since when there is room.
+	rememberedRoom = 2 * time.Second
+
 	// maxTries is how many times a command is tried on a document that others change as well: for some two seconds, by
 	// the pauses between them.
 	maxTries = 48
@@ -64,16 +69,22 @@ type sharedForm struct {
 	grants        []grant // of a rate, before the latest, oldest first
 	reserved      *reservation
 	newcomers     []newcomer // the latest last
+	writer        int64      // the process that decides, see listener; 0: none that holds responses
+
+	roomSince time.Time // since when a rate has room; zero if it has none, or if the document does not say it
+	turns     turns     // in the line of a rate
 
 	// As found, see [Acquire.join].
 	waiting int64
 	joined  int // how many of the fields are taken, or may not be
 
 	// What the write brings.
-	granted  []string // requests of the new grants, oldest first
-	cleared  bool     // leases or places that have ended are left out
-	over     *holder  // of those leases the one that closes last
-	asked    bool     // whether the latest grant has left the window
+	granted  []string    // requests of the new grants, oldest first
+	until    []time.Time // their ends, if they may replace others
+	cleared  bool        // leases or places that have ended are left out, or ends are counted anew
+	anew     bool        // ends are counted anew
+	over     *holder     // of those leases the one that closes last
+	asked    bool        // whether the latest grant has left the window
 	asks     docstore.All
 	finished *finished                 // the lease with the latest token, if it ends now
 	forced   *Forced                   // how an administrator ends leases
@@ -97,15 +108,20 @@ type holder struct {
 	replaceable    bool
 	ended          bool // by force; only its lock delay lasts
 
+	// While it is grantedInQueue: how long it waits for its claim, and the place that it came of.
+	claim                 time.Duration
+	since, until, listens time.Time
+	listener
+
 	expires storedTime
 	field   string // where the document found has expires
 }
 
 // span is how long the lease lasts from its grant on.
 func (h holder) span() time.Duration {
-	span := time.Duration(h.ttl) * time.Second
+	span := longest(h.ttl)
 	if h.grantedInQueue {
-		span = min(span, ClaimTime)
+		span = min(span, h.claim)
 	}
 	return span
 }
@@ -153,6 +169,11 @@ type place struct {
 	metadata                map[string]string
 	replaceable             bool
 	since, until            time.Time
+	listens                 time.Time // until then its request does
+	end                     time.Time // of a request that may replace others
+	deaf                    bool      // its process did not claim what was granted to another of its places
+	again                   bool      // stored by itself: see [Acquire.again]
+	listener
 }
 
 // grant is a grant of a rate.
@@ -251,6 +272,8 @@ func (s State) holder() holder {
 // it first. However many they are, the write asks the store about the lease that closes last only: it applies to the
 // document found, so that the others have ended when that one has.
 func (v *sharedForm) dropExpired(w rule.When) {
+	var missed []holder
+	v.countAnew(w)
 	v.holders = slices.DeleteFunc(v.holders, func(h holder) bool {
 		if h.closes().After(w.At) {
 			return false
@@ -262,8 +285,14 @@ func (v *sharedForm) dropExpired(w rule.When) {
 		if !h.ended {
 			v.end(h, EndedExpired, h.expires, "")
 		}
+		if h.grantedInQueue && !h.ended {
+			missed = append(missed, h)
+		}
 		return true
 	})
+	for _, h := range missed {
+		v.miss(h)
+	}
 	v.line = slices.DeleteFunc(v.line, func(p place) bool {
 		over := !p.until.After(w.At)
 		v.cleared = v.cleared || over
@@ -294,8 +323,13 @@ func (v *sharedForm) dropGrants(w rule.When) {
 	if v.latest == nil {
 		return
 	}
+	remembered := ClaimTime
+	if len(v.line) > 0 {
+		v.roomSince = v.findRoom(w)
+		remembered = max(remembered, v.span()+rememberedRoom)
+	}
 	kept := func(later int, at time.Time) bool {
-		return v.inWindow(at, w) || later < rememberedGrants && at.Add(ClaimTime).After(w.At)
+		return v.inWindow(at, w) || later < rememberedGrants && at.Add(remembered).After(w.At)
 	}
 	var grants []grant
 	for i, g := range v.grants {
@@ -339,10 +373,11 @@ func (v *sharedForm) counts(w rule.When) (n int64, leaves time.Time) {
 	return n, leaves
 }
 
-// isFree reports whether no one holds the lock or waits for it, and nothing keeps it closed: it can take any mode.
+// isFree reports whether no one holds the lock or listens in its line, and nothing keeps it closed: it can take any
+// mode.
 func (v *sharedForm) isFree(w rule.When) bool {
 	n, _ := v.counts(w)
-	return len(v.holders) == 0 && len(v.line) == 0 && n == 0 && !v.reserved.keeps(w.At)
+	return len(v.holders) == 0 && v.listening(w.At) == 0 && n == 0 && !v.reserved.keeps(w.At)
 }
 
 // idleBy reports whether all of it is over by a time, also what is not dropped yet.
@@ -350,7 +385,7 @@ func (v *sharedForm) idleBy(at time.Time) bool {
 	n, _ := v.counts(rule.When{At: at})
 	return n == 0 && !v.reserved.keeps(at) && !slices.ContainsFunc(v.holders,
 		func(h holder) bool { return h.closes().After(at) }) &&
-		!slices.ContainsFunc(v.line, func(p place) bool { return p.until.After(at) })
+		v.listening(at) == 0
 }
 
 // room returns the number that a lease of the mode would get, 0 if there is no room for it, or if the lock is kept for
@@ -383,24 +418,40 @@ func (v *sharedForm) room(m Mode, entry string, w rule.When) int64 {
 	return 0
 }
 
-// grantWaiting grants the lock to those at the head of the line, as long as there is room: every command does it last,
-// so that a release hands the lock over in the same write. A lease is not claimed unless it is that of the request
-// here, which is being sent.
+// grantWaiting grants the lock to those at the head of the line who listen, as long as there is room: every command
+// does it last, so that a release hands the lock over in the same write. The others keep their places, and are passed
+// over; in the line of a rate not before they had their turn, see [sharedForm.passes]. A lease is not claimed unless it
+// is that of the request here, which is being sent.
 func (v *sharedForm) grantWaiting(w rule.When, here string) {
-	for len(v.line) > 0 {
-		first := v.line[0]
-		number := v.room(first.mode, first.request, w)
-		if number == 0 {
-			return
+	v.turns = turns{}
+	for i := 0; i < len(v.line); {
+		next := v.line[i]
+		reached := next.request == here || v.reaches(next, w)
+		if !reached && (v.family != Rate || !next.listensAt(w.At)) {
+			i++
+			continue
 		}
-		v.line = slices.Delete(v.line, 0, 1)
-		v.grant(first, number, w, first.request == here)
+		number := v.room(next.mode, next.request, w)
+		switch {
+		case number == 0, !reached && !v.passes(next, w):
+			return
+		case !reached:
+			i++
+			continue
+		}
+		v.line = slices.Delete(v.line, i, i+1)
+		v.silence()
+		v.grant(next, number, w, next.request == here)
+	}
+	if len(v.turns.passed) > 0 { // whoever asks
+		v.silence()
+		v.cleared = true
 	}
 }
 
 // grant grants a lease. Its token is one more than the one before it.
 func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
-	v.granted = append(v.granted, p.request)
+	v.granted, v.until = append(v.granted, p.request), append(v.until, p.end)
 	v.forget(p.request)
 	if v.reserved != nil && v.reserved.request == p.request {
 		v.reserved = nil
@@ -413,6 +464,8 @@ func (v *sharedForm) grant(p place, number int64, w rule.When, claimed bool) {
 		ttl: p.ttl, delay: p.delay,
 		metadata: p.metadata, replaceable: p.replaceable, grantedInQueue: !claimed,
 		acquired: docstore.TruncateMilli(w.Latest()), derived: true,
+		claim: v.claimTime(p, w), since: p.since, until: p.until, listens: p.listens,
+		listener: p.listener,
 	}
 	if v.family == Rate {
 		if v.latest != nil {
@@ -597,12 +650,9 @@ func (v *sharedForm) write(id ID, s State, w rule.When, retention time.Duration)
 	maps.Copy(wr.Set, v.sets)
 	if n := len(v.granted); n > 0 {
 		wr.Add, wr.StartAtNow = map[string]int64{fToken: int64(n)}, []string{fToken}
-		entries := slices.Clone(v.granted)
-		slices.Reverse(entries)
-		for i, e := range append(entries, s.Acquires[:]...)[:len(acquires)] {
-			if e != "" {
-				wr.Set[acquires[i]] = docstore.String(e)
-			}
+		s.rememberGranted(&wr, w, v.granted, v.until)
+		if s.shared == nil { // otherwise the revision says it
+			wr.If = docstore.All{wr.If, same(fForgotten, endText(s.Forgotten))}
 		}
 	}
 	return wr

@@ -3,6 +3,8 @@ package lock
 import (
 	"testing"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // TestAWriteOfAnEarlierLine: a line ends, and another one forms while the lock has the same token. A command that was
@@ -29,8 +31,8 @@ func TestAWriteOfAnEarlierLine(t *testing.T) {
 	s.plain(Active)
 }
 
-// TestARateWhoseTimesAreNotInOrder: callers that know the store's time within other margins, and clocks that step back,
-// write grants whose times are not in the order of their tokens. A grant counts as long as it is in the window, and no
+// TestARateWhoseTimesAreNotInOrder: callers that know the store's time within other margins, and clocks that step back
+// by no more than that, write grants whose times are not in the order of their tokens. A grant counts as long as it is in the window, and no
 // request gets the token of another.
 func TestARateWhoseTimesAreNotInOrder(t *testing.T) {
 	s := newStage(t)
@@ -39,16 +41,16 @@ func TestARateWhoseTimesAreNotInOrder(t *testing.T) {
 		c.Limit, c.WindowSeconds = 3, 60
 		return c
 	}
-	s.pass(50 * time.Second)
+	s.pass(time.Second)
 	first := s.gets(rate("ann"), OK, 1).Lease.Token
-	s.pass(-50 * time.Second)
+	s.pass(-time.Second)
 	s.gets(rate("bob"), OK, 2)
-	s.pass(5 * time.Second)
+	s.pass(500 * time.Millisecond)
 	s.gets(rate("eve"), OK, 2)
-	if o := s.gets(rate("kim"), Held, 1); o.RetryAfter != 55*time.Second {
+	if o := s.gets(rate("kim"), Held, 1); o.RetryAfter != 59500*time.Millisecond {
 		t.Fatalf("got %+v", o)
 	}
-	s.pass(56 * time.Second) // the grant of bob has left the window, and the earlier one of ann has not
+	s.pass(59700 * time.Millisecond) // the grant of bob has left the window, and the earlier one of ann has not
 	s.gets(rate("kim"), OK, 2)
 	s.gets(rate("ann"), RequestIDReused, 1)
 	for i, owner := range []string{"eve", "kim"} {
@@ -56,30 +58,30 @@ func TestARateWhoseTimesAreNotInOrder(t *testing.T) {
 			t.Fatalf("%s: got %+v", owner, o)
 		}
 	}
-	s.gets(rate("lee"), Held, 1) // ann, eve and kim count
-	s.pass(4 * time.Second)      // and eve no more
+	s.gets(rate("lee"), Held, 1)   // ann, eve and kim count
+	s.pass(300 * time.Millisecond) // and eve no more
 	s.gets(rate("lee"), OK, 2)
 	s.gets(rate("zoe"), Held, 1)
-	s.pass(45 * time.Second) // ann has left the window, too
+	s.pass(500 * time.Millisecond) // ann has left the window, too
 	s.gets(rate("zoe"), OK, 2)
 	s.gets(rate("joe"), Held, 1)
 	s.pass(time.Hour)
-	s.granted(try("joe", Exclusive), 50_000_000+7, 2)
+	s.granted(try("joe", Exclusive), 1_000_000+7, 2)
 	s.plain(Active)
 }
 
 // TestALateGrantOfARateIsNotForgotten: the latest grant has left the window, and one before it has not.
 func TestALateGrantOfARateIsNotForgotten(t *testing.T) {
 	s := newStage(t)
-	s.pass(100 * time.Second)
+	s.pass(time.Second)
 	s.gets(try("ann", Rate), OK, 1)
-	s.pass(-100 * time.Second)
+	s.pass(-time.Second)
 	s.gets(try("bob", Rate), OK, 2)
-	s.pass(105 * time.Second)
-	s.gets(try("lee", Exclusive), ModeDiffers, 1) // that of ann lasts until 110 s
+	s.pass(10500 * time.Millisecond)
+	s.gets(try("lee", Exclusive), ModeDiffers, 1) // that of ann lasts until 11 s
 	s.gets(try("eve", Rate), OK, 2)
 	s.gets(try("kim", Rate), Held, 1)
-	s.pass(5 * time.Second)
+	s.pass(500 * time.Millisecond)
 	s.gets(try("kim", Rate), OK, 2)
 }
 
@@ -140,7 +142,7 @@ func TestWhenSomethingEndsNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := s.now.Add(c.after)
-		again, next := wait("eve", Permits).readyInLine(st, at)
+		again, next := wait("eve", Permits).readyInLine(st, rule.When{At: at})
 		if c.want == 0 && !again || c.want != 0 && (again || !next.Equal(at.Add(c.want))) {
 			t.Errorf("after %v: again %v, next %v", c.after, again, next.Sub(at))
 		}

@@ -39,9 +39,10 @@ var comparesExpiry docstore.Cond = docstore.Any{passed, docstore.All{}}
 func (c Acquire) place(w rule.When) place {
 	now := docstore.TruncateMilli(w.Latest())
 	return place{
-		owner: c.Owner, leaseID: c.LeaseID, request: string(c.request().Entry()), mode: c.Mode, ttl: c.TTLSeconds,
+		listener: c.listener(w),
+		owner:    c.Owner, leaseID: c.LeaseID, request: string(c.request().Entry()), mode: c.Mode, ttl: c.TTLSeconds,
 		delay:    c.LockDelaySeconds,
-		metadata: c.Metadata, replaceable: c.Replace, since: now, until: c.until(now),
+		metadata: c.Metadata, replaceable: c.Replace, since: now, until: c.until(now), end: c.replacesUntil(),
 	}
 }
 
@@ -88,6 +89,7 @@ const tooLarge = "the names and metadata of those who hold the lock or wait for 
 // decide is the rule of an acquire in shared form: a pure function of the state and the time.
 func (c Acquire) decide(s State, w rule.When) decision {
 	v, r := s.toShared(), c.request()
+	v.writer = c.held.process
 	if found, ok := c.recognise(s, v, r, w); ok {
 		return found
 	}
@@ -110,10 +112,13 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		}
 		return decision{after: v.worthWriting(), code: ModeDiffers, detail: detail}
 	}
-	detail, full := "", func() bool { return v.bytes() >= mostBytes }
-	if len(v.line) == 0 || v.comes(entry, w.At) {
+	detail, full := "", func() bool {
+		v.makeRoom(w.At)
+		return v.bytes() >= mostBytes
+	}
+	if v.listening(w.At) == 0 || v.comes(entry, w.At) {
 		number := v.room(c.Mode, entry, w)
-		if number == 0 && c.Replace && v.replace(c, w) {
+		if number == 0 && c.Replace && !c.mayBeForgotten(s, w) && v.replace(c, w) {
 			number = 1
 		}
 		switch {
@@ -127,7 +132,7 @@ func (c Acquire) decide(s State, w rule.When) decision {
 	if c.WaitSeconds == 0 || !c.queues() && s.shared == nil {
 		return decision{after: v.worthWriting(), code: Held, detail: detail}
 	}
-	if waiting := int64(len(v.line)); waiting >= cmp.Or(c.MaxWaiting, MaxWaiting) {
+	if waiting := v.listening(w.At); waiting >= cmp.Or(c.MaxWaiting, MaxWaiting) {
 		return decision{after: v.worthWriting(), code: QueueFull, detail: fmt.Sprintf("%d wait in line already", waiting)}
 	}
 	if full() {
@@ -137,7 +142,7 @@ func (c Acquire) decide(s State, w rule.When) decision {
 		v.newcomer(c, w)
 		return decision{after: v, code: Held, newcomer: true}
 	}
-	return decision{after: v, code: Held, position: int64(v.lineUp(c, w)) + 1}
+	return decision{after: v, code: Held, position: v.position(v.lineUp(c, w), w.At)}
 }
 
 // recognise recognises a request that obtained a lease. One from the line is claimed by that.
@@ -165,9 +170,13 @@ func (c Acquire) recognise(s State, v *sharedForm, r rule.Request, w rule.When) 
 		v.extend(&v.holders[i], w)
 		v.grantWaiting(w, "")
 		return decision{after: v, code: OK}, true
+	case h != nil && h.grantedInQueue && h.closes().After(w.At): // it may have ended; if so, the place is there again
+		return decision{code: Held, position: 1}, true
+	case h != nil && h.grantedInQueue && h.until.After(w.At): // it was not claimed in time: the place is there again
+		return decision{}, false
 	case h != nil && !w.Ended(h.expires.Time):
 		return decision{code: OK, lease: h}, true
-	case h != nil || position >= 0 && place < 0:
+	case h != nil || position >= 0 && (place < 0 || !v.line[place].until.After(w.At)):
 		return decision{code: RequestIDReused,
 			detail: "the lease that this request_id obtained has ended; use a new request_id"}, true
 	default:
@@ -182,17 +191,19 @@ func (c Acquire) waits(v *sharedForm, w rule.When, i int) decision {
 		v.grantWaiting(w, "")
 		return decision{after: v, code: Held}
 	}
-	r := decision{after: v.worthWriting(), code: Held, position: int64(i) + 1}
-	until := c.until(docstore.TruncateMilli(w.Latest()))
-	if until.Sub(v.line[i].until) >= placeStep {
-		v.line[i].until = until
+	r := decision{after: v.worthWriting(), code: Held, position: v.position(i, w.At)}
+	if c.stays(&v.line[i], r.position, w) {
 		r.after = v
 	}
 	return r
 }
 
-// setMode gives a lock that is idle the mode of an acquire.
+// setMode gives a lock that is idle the mode of an acquire. Who waited in another one, and does not listen, has lost
+// its place.
 func (v *sharedForm) setMode(c Acquire) {
+	if v.differs(c) != "" {
+		v.line, v.cleared = nil, v.cleared || len(v.line) > 0
+	}
 	v.family, v.limit, v.window = c.Mode.family(), c.Limit, c.WindowSeconds
 	v.latest, v.grants = nil, nil
 }
@@ -228,10 +239,10 @@ func (v *sharedForm) replace(c Acquire, w rule.When) bool {
 
 // Fallback is the write of an acquire on a lock in shared form, on one that gets it, and on one that leaves it.
 func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
-	if s.Phase == None {
+	if s.Phase == None && (c.Mode != Exclusive || s.Forgotten.IsZero()) {
 		return docstore.Write{}, false
 	}
-	if s.shared == nil && !c.queues() {
+	if s.shared == nil && (s.Phase == None || !c.queues()) {
 		return c.afterDelay(s, w)
 	}
 	d := c.decide(s, w)
@@ -239,6 +250,9 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 		return docstore.Write{}, false
 	}
 	if w, ok := c.join(s, d, w); ok {
+		return w, true
+	}
+	if w, ok := c.again(s, d, w); ok {
 		return w, true
 	}
 	return c.unlessGivenUp(d.after.write(c.ID, s, w, c.retention), s), true
@@ -259,13 +273,21 @@ func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
 	plain := found.shared == nil && !c.queues()
 	if !plain {
 		if d := c.decide(found, decided); d.code != OK && d.position == 0 {
-			return c.turnedAway(d, s, w)
+			o := c.turnedAway(d, s, w)
+			o.CountedAnew = found.impossible(decided)
+			return o
 		}
 	}
 	if i, same := s.view().placeOf(c.request()); i >= 0 && !same { // another delivery has joined meanwhile
 		return c.reused(w, 0, usedOtherwise)
 	}
+	if h, _ := s.view().byRequest(c.request()); h != nil && h.grantedInQueue { // meanwhile; it is to be claimed
+		return c.busy(s, w, 1, "")
+	}
 	o := c.outcomeOf(s, w)
+	if o.CountedAnew = found.impossible(decided); o.CountedAnew && o.Code != OK {
+		o.Detail = cmp.Or(o.Detail, countedAnew)
+	}
 	o.TookOver = o.Code == OK && c.observed && c.takesOver(found, s, decided)
 	return o
 }
@@ -301,7 +323,10 @@ func (c Acquire) outcomeOf(s State, w rule.When) Outcome {
 	}
 	if h == nil {
 		i, _ := v.placeOf(r)
-		return c.busy(s, w, int64(i)+1, "")
+		if i >= 0 {
+			return c.busy(s, w, v.position(i, w.At), "")
+		}
+		return c.busy(s, w, 0, "")
 	}
 	if v.family == Rate && w.Took > GrantTime {
 		return c.spent(h, w)
@@ -385,7 +410,7 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 			o.Lease.Owner = v.latest.owner
 		}
 		if o.Detail == "" {
-			o.Detail = v.usedUp(used, leaves, position)
+			o.Detail = v.usedUp(used, leaves, v.listening(w.At), position)
 		}
 		if !leaves.IsZero() {
 			o.Lease.Phase, o.Lease.ExpiresAt, o.RetryAfter = Active, leaves, leaves.Sub(w.At)
@@ -406,9 +431,10 @@ func (c Acquire) busy(s State, w rule.When, position int64, detail string) Outco
 				" for a request for several locks"
 		}
 	case len(v.line) > 0:
-		o.Lease.Owner, o.RetryAfter = v.line[0].owner, ClaimTime
+		next := max(0, slices.IndexFunc(v.line, func(p place) bool { return p.listensAt(w.At) }))
+		o.Lease.Owner, o.RetryAfter = v.line[next].owner, ClaimTime
 		if o.Detail == "" {
-			o.Detail = "no one holds the lock, and " + v.line[0].owner + " is the next in line"
+			o.Detail = "no one holds the lock, and " + v.line[next].owner + " is the next in line"
 		}
 	}
 	return o
@@ -436,10 +462,9 @@ func (v *sharedForm) shownOf(at time.Time) (shown *holder, opens time.Time) {
 	return shown, opens
 }
 
-// usedUp says when the next grant of a rate is possible, and for whom. position is the caller's place in line, 0 if it
-// has none.
-func (v *sharedForm) usedUp(used int64, leaves time.Time, position int64) string {
-	ahead := int64(len(v.line))
+// usedUp says when the next grant of a rate is possible, and for whom. ahead is how many in line listen, position the
+// caller's place in line, 0 if it has none.
+func (v *sharedForm) usedUp(used int64, leaves time.Time, ahead, position int64) string {
 	if position > 0 {
 		ahead = position - 1
 	}
@@ -474,7 +499,7 @@ func (s State) leaseOf(token int64) State {
 	if v == nil {
 		return s
 	}
-	one := State{Token: token, Acquires: s.Acquires, Forces: s.Forces, Releases: s.Releases}
+	one := State{Token: token, Acquires: s.Acquires, Forces: s.Forces, Releases: s.Releases, Forgotten: s.Forgotten}
 	for _, h := range v.holders {
 		if h.token != token {
 			continue
@@ -782,15 +807,14 @@ func (c ForceRelease) GrantedFallback(found, after State, decided, w rule.When) 
 // readyInLine reports whether sending the request again now may change what it has: the lock, or, while it waits in
 // line, that of others. next is when that may be so without anyone's write; zero if it will not. It is for a lock in
 // shared form.
-func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time) {
-	w := rule.When{At: at}
+func (c Acquire) readyInLine(s State, w rule.When) (again bool, next time.Time) {
 	d := c.decide(s, w)
 	if d.code != Held || d.position == 0 || s.shared == nil {
 		return d.after != nil || d.code != Held, c.nextEnd(s, w)
 	}
 	v := s.toShared()
-	own, _ := v.placeOf(c.request())
-	if own < 0 { // not in line yet
+	v.writer = c.held.process
+	if own, _ := v.placeOf(c.request()); own < 0 { // not in line yet
 		return true, time.Time{}
 	}
 	v.dropExpired(w)
@@ -798,20 +822,32 @@ func (c Acquire) readyInLine(s State, at time.Time) (again bool, next time.Time)
 	if position < 0 { // it has lost its place
 		return true, time.Time{}
 	}
+	if !c.held.over && !v.line[position].listensAt(w.At) { // others pass over it, until it says that it listens
+		return true, time.Time{}
+	}
+	before := v.before(position, w.At)
 	v.grantWaiting(w, "")
 	if v.worthWriting() == nil {
-		return false, c.nextEnd(s, w)
+		return false, soonest(c.nextEnd(s, w), v.turns.next)
 	}
 	// The next write clears what has ended and serves those in line: the first one sends it, and the others only if it
 	// does not.
-	due := at
+	due := w.At
 	if end := c.firstEnd(s, w); !end.IsZero() {
-		due = end.Add(time.Duration(min(own, 8)) * stagger)
+		due = end.Add(time.Duration(min(before, 8)) * stagger)
 	}
-	if due.After(at) {
-		return false, due
+	if due.After(w.At) {
+		return false, soonest(due, v.turns.next)
 	}
 	return true, time.Time{}
+}
+
+// soonest is the earlier of two times, of which either may be zero: never.
+func soonest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // ends are the times at which something in the state ends without a write.
@@ -831,6 +867,9 @@ func (s State) ends() (ends []time.Time) {
 	}
 	if kept := v.reserved.kept(); !kept.IsZero() {
 		ends = append(ends, kept)
+	}
+	if end := v.letsBy(); !end.IsZero() {
+		ends = append(ends, end)
 	}
 	return ends
 }
@@ -900,7 +939,7 @@ func (v *sharedForm) status(id ID, s State, now time.Time) Status {
 		st.FreeAt = later(st.FreeAt, v.reserved.kept())
 	}
 	for _, p := range v.line {
-		if p.until.After(now) {
+		if p.listensAt(now) {
 			st.Waiting = append(st.Waiting, Waiter{Owner: p.owner, Mode: p.mode, Since: p.since, Until: p.until})
 		}
 	}

@@ -162,17 +162,22 @@ func (s *waits) chance() time.Duration {
 }
 
 // ahead is about how many others are granted the lock before the request.
-func (c Acquire) ahead(s State) int {
+func (c Acquire) ahead(s State, at time.Time) (ahead int) {
 	if s.shared == nil {
 		return 0
 	}
 	own, _ := s.shared.placeOf(c.request())
-	for i := range max(own, 0) {
-		if s.shared.line[i].mode != Shared || c.Mode != Shared {
-			return own
+	together := c.Mode == Shared // readers at the head are granted the lock together
+	for _, p := range s.shared.line[:max(own, 0)] {
+		if p.listensAt(at) {
+			ahead++
+			together = together && p.mode == Shared
 		}
 	}
-	return 0 // readers at the head are granted the lock together
+	if together {
+		return 0
+	}
+	return ahead
 }
 
 // lasted is for how long no one was granted the lock, nor gave it up.

@@ -58,6 +58,9 @@ type State struct {
 	Forces   rule.Requests // force-releases of the lock
 	GivenUp  rule.Requests // acquires of the lock that were given up, see [GiveUp]
 
+	AcquireEnds, GivenUpEnds ends      // of the requests in Acquires and GivenUp, see forgotten.go
+	Forgotten                time.Time // the latest end of those that are in neither any more
+
 	Releases [RememberedReleases]string // by token modulo its length: entries as in rule.Requests
 	Forced   Forced                     // how the latest lease was ended, if an administrator did
 
@@ -120,7 +123,10 @@ func (id ID) State(d docstore.Doc) (State, error) {
 		Renewals:   r.Requests(renewals),
 		Forces:     r.Requests(forces),
 		GivenUp:    r.Requests(givenUps),
-		Forced:     Forced{By: r.Text(fForcedBy), Reason: r.Text(fForcedReason), At: r.Time(fForcedAt)},
+
+		AcquireEnds: readEnds(&r, acquireEnds), GivenUpEnds: readEnds(&r, givenUpEnds), Forgotten: r.Time(fForgotten),
+
+		Forced: Forced{By: r.Text(fForcedBy), Reason: r.Text(fForcedReason), At: r.Time(fForcedAt)},
 
 		Replaceable: r.Flag(fReplaceable), LockDelaySeconds: r.Number(fDelay),
 		EndedBy: r.Text(fByCut), Former: readFormer(&r), Refused: readRefused(&r),

@@ -94,6 +94,7 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 // acquireWithin is AcquireWithin of a command that is complete and valid.
 func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration) (Outcome, error) {
 	most = min(most, time.Duration(c.WaitSeconds)*time.Second)
+	c.held = l.holding(most)
 	begun := l.now()
 	if c.WaitSeconds == 0 {
 		l.waits.endWaits(c.delivery())
@@ -150,6 +151,8 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 			return errGivenUp
 		}
 		waited = l.now().Sub(begun)
+		c.held.left = max(0, c.held.most-waited)
+		c.held.resent = x != nil && x.sent
 		if x != nil && x.placed {
 			o, err = rule.Run(ctx, l.store, l.now, l.noted(ctx, c.ID, inLine{c}))
 		} else {
@@ -160,8 +163,9 @@ func (l *Locks) send(ctx context.Context, c Acquire, x *waiter, begun time.Time)
 	if c.WaitSeconds > 0 {
 		o.Waited = waited
 	}
-	if x != nil && err == nil {
-		x.placed = o.Position > 0
+	if x != nil {
+		x.sent = true
+		x.placed = err == nil && o.Position > 0 || err != nil && x.placed
 	}
 	if err == nil && o.Code == OK && !o.Replayed && !c.queues() {
 		l.waits.granted(c.ID, o.Lease.Token, x)
@@ -205,6 +209,10 @@ func (l *Locks) wait(ctx context.Context, w *watch, x *waiter, o Outcome, begun 
 		case err := <-x.turn:
 			if err == nil {
 				err = ctx.Err()
+			}
+			if err == nil && isOver(over) && !l.waits.mayObtain(w, x) { // it would only be counted in line once more
+				l.waits.done(w, x)
+				return l.waits.refused(w, x, o), nil
 			}
 			found := o
 			if err == nil {
@@ -275,18 +283,19 @@ func (o Outcome) waits() bool { return o.Code == Held || o.Code == Delayed }
 
 // ready reports whether sending the request again, by the document as it stood at a time, may change its outcome; and
 // when that may be so without anyone's write, zero if never.
-func (c Acquire) ready(s State, at time.Time) (again bool, next time.Time) {
+func (c Acquire) ready(s State, w rule.When) (again bool, next time.Time) {
+	at := w.At
 	if s.shared != nil || c.queues() {
-		return c.readyInLine(s, at)
+		return c.readyInLine(s, w)
 	}
 	used, _ := s.Acquires.Find(c.request())
 	if givenUp, _ := s.GivenUp.Find(c.request()); used >= 0 || givenUp >= 0 {
 		return true, time.Time{}
 	}
-	if c.Replace && s.Replaceable && s.PhaseAt(at) == Active {
+	if c.mayReplace(s, rule.When{At: at}) && s.PhaseAt(at) == Active {
 		return true, time.Time{}
 	}
-	if free := s.FreeAt(); at.Before(free) {
+	if free := s.FreeAt(); at.Before(free) && !s.impossible(w) {
 		return false, free
 	}
 	return true, time.Time{}
@@ -333,8 +342,14 @@ type watch struct {
 // observation is what the document of a lock said.
 type observation struct {
 	state          State
-	at             time.Time // the store's time
-	begun, arrived time.Time // of the request that found it
+	at             time.Time     // the store's time
+	margin         time.Duration // how far that may lie beyond at, see [rule.When]
+	begun, arrived time.Time     // of the request that found it
+}
+
+// when is the store's time so long after the observation.
+func (o observation) when(passed time.Duration) rule.When {
+	return rule.When{At: docstore.TruncateMilli(o.at.Add(passed)), Margin: o.margin}
 }
 
 // waiter is a request that waits.
@@ -346,6 +361,7 @@ type waiter struct {
 	tried   int        // the version after it was sent last
 	turn    chan error // nil: it is to be sent again
 
+	sent    bool          // before; only its own goroutine uses it
 	placed  bool          // it had a place in line when it was sent last; only its own goroutine uses it
 	givenUp bool          // a later delivery of the request does not wait
 	end     chan struct{} // is closed then
@@ -359,8 +375,8 @@ type waiter struct {
 // ready is [Acquire.ready] of the document as it was seen last. waits.mu is held.
 func (x *waiter) ready(w *watch) (again bool, next time.Time) {
 	if x.judged != w.version {
-		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.at)
-		x.ahead = x.acquire.ahead(w.seen.state)
+		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.when(0))
+		x.ahead = x.acquire.ahead(w.seen.state, w.seen.at)
 		x.judged = w.version
 	}
 	return x.again, x.next
@@ -500,17 +516,37 @@ func (w *watch) giveTurn(now time.Time) {
 	}
 }
 
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
+
+// mayObtain reports whether a request whose wait is over may still obtain the lock, as that was seen last.
+func (s *waits) mayObtain(w *watch, x *waiter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := x.acquire
+	c.held.over = true
+	again, _ := c.ready(w.seen.state, w.seen.when(time.Since(w.seen.arrived)))
+	return again
+}
+
 // refused is the refusal of a request whose wait is over: as the lock was seen last, if that was after the request was
 // sent.
 func (s *waits) refused(w *watch, x *waiter, o Outcome) Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	passed := time.Since(w.seen.arrived)
-	at := docstore.TruncateMilli(w.seen.at.Add(passed))
-	if again, _ := x.acquire.ready(w.seen.state, at); again || at.Before(o.At) {
+	at := w.seen.when(time.Since(w.seen.arrived))
+	c := x.acquire
+	c.held.over = true
+	if again, _ := c.ready(w.seen.state, at); again || at.At.Before(o.At) {
 		return o
 	}
-	if now := x.acquire.Refusal(w.seen.state, rule.When{At: at}); now.waits() {
+	if now := c.Refusal(w.seen.state, at); now.waits() {
 		now.Waited = o.Waited
 		return now
 	}
@@ -654,7 +690,7 @@ func (s *waits) look(ctx context.Context, w *watch) {
 		s.mu.Lock()
 		s.took = (3*s.took + time.Since(begun)) / 4
 		s.mu.Unlock()
-		s.note(w.id, observation{state: state, at: r.At, begun: begun})
+		s.note(w.id, observation{state: state, at: r.At, margin: r.Margin, begun: begun})
 	case errors.Is(err, docstore.ErrDamaged) || errors.Is(err, docstore.ErrClosed):
 		s.fail(w, fmt.Errorf("%s: waiting: %w", w.id.key(), err))
 	default: // the next read may find out
@@ -713,13 +749,13 @@ func (c noted) Turn(ctx context.Context) (done func()) { return c.queue.turn(ctx
 
 // Granted is that of the command.
 func (c noted) Granted(s State, w rule.When) Outcome {
-	c.waits.note(c.id, observation{state: s, at: w.At, begun: c.begun})
+	c.waits.note(c.id, observation{state: s, at: w.At, margin: w.Margin, begun: c.begun})
 	return c.command.Granted(s, w)
 }
 
 // Refusal is that of the command.
 func (c noted) Refusal(s State, w rule.When) Outcome {
-	c.waits.note(c.id, observation{state: s, at: w.At, begun: c.begun})
+	c.waits.note(c.id, observation{state: s, at: w.At, margin: w.Margin, begun: c.begun})
 	return c.command.Refusal(s, w)
 }
 
@@ -741,7 +777,7 @@ func (c noted) Tries() int {
 
 // GrantedFallback is that of the command, if it has one.
 func (c noted) GrantedFallback(found, after State, decided, w rule.When) Outcome {
-	c.waits.note(c.id, observation{state: after, at: w.At, begun: c.begun})
+	c.waits.note(c.id, observation{state: after, at: w.At, margin: w.Margin, begun: c.begun})
 	tellHandedOver(c.told, c.id, c.command, found, after, w)
 	if second, ok := c.command.(rule.FallbackOutcome[State, Outcome]); ok {
 		return second.GrantedFallback(found, after, decided, w)

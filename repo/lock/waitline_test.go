@@ -70,8 +70,8 @@ func TestWaitInLine(t *testing.T) {
 	})
 }
 
-// TestWaitBehindOneWhoDied: a lease that is handed over to a request that is not sent again is the next one's after
-// ClaimTime; and one whose caller has gone leaves the line at once.
+// TestWaitBehindOneWhoDied: a lease that is handed over to a request whose process has died is the next one's within two
+// seconds; and one whose caller has gone leaves the line at once.
 func TestWaitBehindOneWhoDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounted(0)
@@ -96,17 +96,17 @@ func TestWaitBehindOneWhoDied(t *testing.T) {
 		}
 		synctest.Wait()
 		status, _, err := here.Get(t.Context(), deploy)
-		var line []string
+		var line []string // who listens
 		for _, w := range status.Waiting {
 			line = append(line, w.Owner)
 		}
-		if want := []string{"dead", "next", "last"}; err != nil || !slices.Equal(line, want) {
+		if want := []string{"dead", "next"}; err != nil || !slices.Equal(line, want) {
 			t.Errorf("%q, want %q, error %v", line, want, err)
 		}
 		endLease(t, here, lease)
 		r := <-next
-		if after := r.took - time.Second; r.err != nil || r.Code != lock.OK || after < lock.ClaimTime ||
-			after > lock.ClaimTime+2*time.Second {
+		if after := r.took - time.Second; r.err != nil || r.Code != lock.OK || after < 500*time.Millisecond ||
+			after > 2*time.Second {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -293,25 +293,29 @@ func TestManyGetInLineAtOnce(t *testing.T) {
 // TestAWriteThatHangsDelaysOthersForAMoment: the second writes of one process on one lock take turns, but none waits
 // for long behind one that the store does not answer.
 func TestAWriteThatHangsDelaysOthersForAMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stuck{Store: docstore.NewMemory(nil), answers: make(chan struct{})}
-		l := lock.New(s, nil)
-		held(t, l, 3600)
-		s.left = 2 // until the second write of the next request
-		one := acquiring(t.Context(), l, fairly("one", 1))
-		synctest.Wait()
-		if r := <-acquiring(t.Context(), l, fairly("two", 1)); r.err != nil || r.Code != lock.Held || r.Position != 1 ||
-			r.took > 3*time.Second {
-			t.Errorf("%+v", r)
-		}
-		close(s.answers)
-		if r := <-one; r.err != nil || r.Code != lock.Held {
-			t.Errorf("%+v", r)
-		}
-		if r := <-acquiring(t.Context(), l, fairly("three", 0)); r.err != nil || r.Code != lock.Held || r.took != 0 {
-			t.Errorf("%+v", r)
-		}
-	})
+	for range 20 { // chance decides between the end of its wait and its next turn, which come together
+		synctest.Test(t, hangs)
+	}
+}
+
+func hangs(t *testing.T) {
+	s := &stuck{Store: docstore.NewMemory(nil), answers: make(chan struct{})}
+	l := lock.New(s, nil)
+	held(t, l, 3600)
+	s.left = 2 // until the second write of the next request
+	one := acquiring(t.Context(), l, fairly("one", 1))
+	synctest.Wait()
+	if r := <-acquiring(t.Context(), l, fairly("two", 1)); r.err != nil || r.Code != lock.Held || r.Position != 1 ||
+		r.took > 3*time.Second {
+		t.Errorf("%+v", r)
+	}
+	close(s.answers)
+	if r := <-one; r.err != nil || r.Code != lock.Held {
+		t.Errorf("%+v", r)
+	}
+	if r := <-acquiring(t.Context(), l, fairly("three", 0)); r.err != nil || r.Code != lock.Held || r.took != 0 {
+		t.Errorf("%+v", r)
+	}
 }
 
 // stuck is a store that answers one write only when it is told to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // TestWaitPrograms lets callers of three processes wait for one lock at random: with random times to wait, cancelled or
@@ -71,10 +73,13 @@ type waitProgram struct {
 	errs   []string
 	leases map[int64]*waitLease
 	status Status // after the last write
+	line   []place
+	calls  map[string]time.Time // the owners whose responses are held, and since when
+	silent map[string]time.Time // those of them whose places do not count, and since when
 	since  time.Time
-	fits   time.Time // from when on the first in line, or anyone, fits, if nothing is written
-	came   []string  // those who are or were in line, by arrival
-	gaveUp []string  // those whose request was given up, without a lease
+	fits   time.Time            // from when on the first in line, or anyone, fits, if nothing is written
+	came   map[string]time.Time // those who are or were in line, and since when
+	gaveUp []string             // those whose request was given up, without a lease
 
 	granted, handed, missed, cancelled, quit int
 
@@ -99,7 +104,8 @@ const (
 var waitID = ID{Tenant: "acme", Key: "k"}
 
 func newWaitProgram(seed uint64, ask func(*rand.Rand) Acquire) *waitProgram {
-	return &waitProgram{seed: seed, ask: ask, leases: map[int64]*waitLease{},
+	return &waitProgram{seed: seed, ask: ask, leases: map[int64]*waitLease{}, calls: map[string]time.Time{},
+		silent: map[string]time.Time{}, came: map[string]time.Time{},
 		busy: make([]int, waitProcesses), from: make([]time.Time, waitProcesses)}
 }
 
@@ -135,7 +141,7 @@ func (p *waitProgram) Write(ctx context.Context, writes ...docstore.Write) (docs
 
 // look holds the document after a write against the one before it.
 func (p *waitProgram) look(ctx context.Context) {
-	now, before := time.Now(), p.status
+	now, before, line := time.Now(), p.status, p.line
 	r, err := p.Store.Get(ctx, waitID.key())
 	if err != nil {
 		p.failf("%v", err)
@@ -147,7 +153,8 @@ func (p *waitProgram) look(ctx context.Context) {
 		return
 	}
 	after := waitID.status(state, r.At)
-	p.status, p.since = after, now
+	p.status, p.since, p.line = after, now, state.view().line
+	p.hears(now)
 	was := func(s Status) (owners []string) {
 		for _, h := range s.Holders {
 			owners = append(owners, h.Owner)
@@ -158,11 +165,11 @@ func (p *waitProgram) look(ctx context.Context) {
 		return owners
 	}
 	stays := func(owner string) bool {
-		return slices.ContainsFunc(after.Waiting, func(w Waiter) bool { return w.Owner == owner })
+		return slices.ContainsFunc(p.line, func(q place) bool { return q.owner == owner })
 	}
-	for _, w := range after.Waiting {
-		if !slices.Contains(p.came, w.Owner) {
-			p.came = append(p.came, w.Owner)
+	for _, q := range p.line {
+		if _, known := p.came[q.owner]; !known {
+			p.came[q.owner] = now
 		}
 	}
 	for _, owner := range was(after) {
@@ -173,23 +180,59 @@ func (p *waitProgram) look(ctx context.Context) {
 			p.failf("%s was given up, and gets the lock", owner)
 		}
 		for _, w := range before.Waiting {
-			i := slices.Index(p.came, owner)
-			if w.Owner != owner && stays(w.Owner) && w.Until.After(now) && (i < 0 || slices.Index(p.came, w.Owner) < i) {
+			came, waited := p.came[owner]
+			counts := func(q place) bool {
+				v := state.view()
+				return q.owner == w.Owner && (v.family == Rate && q.listensAt(now) || v.reaches(q, rule.When{At: now}))
+			}
+			// Not if this write found that the process did not claim what another of its requests has had.
+			listens := slices.ContainsFunc(line, counts) && slices.ContainsFunc(p.line, counts)
+			if w.Owner != owner && stays(w.Owner) && listens && (!waited || p.came[w.Owner].Before(came)) {
 				p.failf("%s gets the lock before %s, who came earlier", owner, w.Owner)
 			}
 		}
-		p.came = slices.DeleteFunc(p.came, func(o string) bool { return o == owner })
 	}
-	p.came = slices.DeleteFunc(p.came, func(o string) bool { return !stays(o) })
+	handed := func(owner string) bool { // it has its place again if it does not claim that
+		return slices.ContainsFunc(state.view().holders, func(h holder) bool { return h.owner == owner && h.grantedInQueue })
+	}
+	maps.DeleteFunc(p.came, func(o string, _ time.Time) bool { return !stays(o) && !handed(o) })
 	p.fits = room(after, state)
+}
+
+// hears makes sure that the places of requests whose responses are held count, or do so soon.
+func (p *waitProgram) hears(now time.Time) {
+	for _, q := range p.line {
+		held, is := p.calls[q.owner]
+		since, silent := p.silent[q.owner]
+		switch {
+		case !is || q.listensAt(now):
+			delete(p.silent, q.owner)
+		case !silent || since.Before(held):
+			p.silent[q.owner] = now
+		case now.Sub(since) > waitFinds:
+			p.failf("%s waits, and its place has not counted for %v", q.owner, now.Sub(since))
+		}
+	}
+}
+
+// listens is who is the first in line that is not passed over.
+func (p *waitProgram) listens(at time.Time) string {
+	for _, q := range p.line {
+		if q.listensAt(at) {
+			return q.owner
+		}
+	}
+	return ""
 }
 
 // room is from when on there is room for the next one, if nothing is written.
 func room(s Status, state State) (at time.Time) {
 	var ends []time.Time
 	next := Exclusive
-	if len(s.Waiting) > 0 {
-		next = s.Waiting[0].Mode
+	for _, q := range slices.Backward(state.view().line) {
+		if q.listensAt(time.Now()) {
+			next = q.mode
+		}
 	}
 	switch {
 	case s.Mode == Rate:
@@ -269,9 +312,15 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 		}
 		begun := time.Now()
 		p.enter(process)
+		p.mu.Lock()
+		p.calls[owner] = begun
+		p.mu.Unlock()
 		done := make(chan waitResult, 1)
 		go func() {
 			o, err := all[process].AcquireWithin(asking, c, most)
+			p.mu.Lock()
+			delete(p.calls, owner)
+			p.mu.Unlock()
 			done <- waitResult{o, err}
 		}()
 		var got waitResult
@@ -424,14 +473,8 @@ func (p *waitProgram) refused(c Acquire, begun time.Time, took time.Duration) {
 	if took <= waitSlack {
 		return
 	}
-	var first string
 	now := time.Now()
-	for _, w := range p.status.Waiting {
-		if w.Until.After(p.since) {
-			first = w.Owner
-			break
-		}
-	}
+	first := p.listens(p.since)
 	if first != c.Owner && (first != "" || c.queues()) {
 		return
 	}

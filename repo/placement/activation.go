@@ -145,8 +145,8 @@ func (s subject) stored(d docstore.Doc) (Activation, error) {
 	return a, r.Err()
 }
 
-// grant gives an activation to an owner, with a token that is higher than all before. It is decided on the document
-// that was read, and applies only to that.
+// grant gives an activation to an owner, with a token that is higher than all before, and above the time: a store that
+// has come back older may have forgotten some. It is decided on the document that was read, and applies only to that.
 type grant struct {
 	subject
 	rule.End

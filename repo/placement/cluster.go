@@ -206,7 +206,11 @@ func (s *Service) look(ctx context.Context, c Cluster, partitions int, names []s
 		if v.seats[n], err = c.seatOf(n, snap.Docs[1+2*i]); err != nil {
 			return nil, err
 		}
-		if v.leases[n], err = c.leaseOf(n, snap.Docs[2+2*i]); err != nil {
+		l, err := c.leaseOf(n, snap.Docs[2+2*i])
+		if err == nil {
+			v.leases[n], err = s.lasting(ctx, c, n, l, rule.When{At: snap.At, Margin: snap.Margin})
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -501,6 +505,9 @@ func (s *Service) evictEnded(ctx context.Context, c Cluster, enough int) (done e
 				done.damaged.Take(err)
 			case l.ExpiresAt.IsZero(): // it was ended
 			case l.held(p.At):
+				if l, err = s.lasting(ctx, c, e.Key.ID, l, rule.When{At: p.At, Margin: p.Margin}); err != nil {
+					return done, err
+				}
 				done.comes(l.ExpiresAt.Sub(p.At))
 			default:
 				ended = append(ended, e.Key.ID)

@@ -182,6 +182,8 @@ type LeaseState struct {
 	Seq       int64     // of the latest heartbeat
 	ExpiresAt time.Time // zero if the lease was ended
 	Draining  bool      // the member is to hand over what it serves
+
+	ttl time.Duration // of the latest heartbeat
 }
 
 // status is that of a member which has the lease.
@@ -198,7 +200,7 @@ func (l LeaseState) held(at time.Time) bool { return !l.ExpiresAt.IsZero() && at
 func (c Cluster) leaseOf(name string, d docstore.Doc) (LeaseState, error) {
 	r := rule.Read(c.lease(name), d)
 	l := LeaseState{Number: r.Number(fIncarnation), Seq: r.Number(fSeq), ExpiresAt: r.Time(fExpiresAt),
-		Draining: r.Flag(fDraining)}
+		Draining: r.Flag(fDraining), ttl: time.Duration(r.Number(fTTL)) * time.Millisecond}
 	r.Required(fIncarnation, fSeq)
 	return l, r.Err()
 }
@@ -321,6 +323,10 @@ func (c Heartbeat) Refusal(l LeaseState, w rule.When) MemberOutcome {
 			"; send a new heartbeat"
 	default:
 		o.Code, o.Status, o.Replayed = OK, l.status(), true
+		// however far ahead a wrong clock has written the end, no more is left than the lease lasts
+		if least := l.ExpiresAt.Add(-longest(l.ttl)); least.After(o.At) {
+			o.At = least
+		}
 	}
 	return o
 }

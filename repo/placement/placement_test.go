@@ -666,10 +666,10 @@ func TestLapsedLock(t *testing.T) {
 		token   int64 // above that of the lock
 		wait    time.Duration
 	}{
-		"ended": {func(*world, int64) {}, placement.OK, 1, 0},
+		"ended": {func(*world, int64) {}, placement.OK, placement.DefaultLockTTL.Microseconds(), 0}, // the time
 		"not for all": {func(w *world, _ int64) { w.clock.Advance(-time.Millisecond) }, placement.Locking, 0,
 			time.Millisecond},
-		"raised": {func(w *world, token int64) { raise(w, token+1_000) }, placement.OK, 1_001, 0},
+		"raised": {func(w *world, token int64) { raise(w, token+1e9) }, placement.OK, 1e9 + 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -779,5 +779,24 @@ func TestClusterFullOfTheDead(t *testing.T) {
 	}
 	if left := len(w.Cached(w.cluster).Members); left >= n || left < 3 {
 		t.Errorf("%d members", left)
+	}
+}
+
+// TestTokensOfAStoreThatCameBackOlder (LS-INV-002): the token of a claim is above those that the store has forgotten.
+func TestTokensOfAStoreThatCameBackOlder(t *testing.T) {
+	w := newWorld(t)
+	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	before := w.claim(room("lobby")).Activation
+	key := docstore.Key{Kind: placement.ActivationKind, Tenant: "acme/prod", ID: "room/lobby"}
+	snap := must[docstore.Snapshot](w)(w.store.Get(t.Context(), key))
+	forgotten := before.Token
+	for range 3 {
+		w.clock.Advance(placement.DefaultLockTTL)
+		forgotten = w.claim(room("lobby")).Activation.Token
+	}
+	must[docstore.Result](w)(w.store.Write(t.Context(), docstore.Write{Key: key, Set: snap.Docs[0]}))
+	w.clock.Advance(placement.DefaultLockTTL)
+	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Token <= forgotten {
+		t.Errorf("token %d after %d: %+v", o.Activation.Token, forgotten, o)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/rule"
 )
 
 // # The end of a cluster
@@ -138,6 +139,9 @@ func (s *Service) lookPast(ctx context.Context, c Cluster, damage error) (v *sig
 				l, err = c.leaseOf(e.Key.ID, e.Doc)
 			}
 			if err != nil {
+				return nil, 0, err
+			}
+			if l, err = s.lasting(ctx, c, e.Key.ID, l, rule.When{At: p.At, Margin: p.Margin}); err != nil {
 				return nil, 0, err
 			}
 			if left := l.ExpiresAt.Sub(p.At); l.held(p.At) && (next == 0 || left < next) {

@@ -328,6 +328,12 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		if v.act, err = c.stored(v.doc); err != nil {
 			return nil, err
 		}
+		if w, is := c.countAnew(v.act, rule.When{At: snap.At, Margin: snap.Margin}); is {
+			if _, err := s.store.Write(ctx, w); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.key(), err)
+			}
+			continue // to what it was made, by this write or another one
+		}
 		if _, v.top, err = s.current(ctx, c.Cluster, snap.Docs[1], before); err != nil {
 			return nil, err
 		}
@@ -347,7 +353,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 			return v, nil
 		}
 		var lease docstore.Doc
-		at := snap.At
+		at := rule.When{At: snap.At, Margin: snap.Margin}
 		if matters.Member == guess {
 			lease = snap.Docs[2]
 		} else {
@@ -355,7 +361,7 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.key(), err)
 			}
-			lease, at = again.Docs[0], again.At
+			lease, at = again.Docs[0], rule.When{At: again.At, Margin: again.Margin}
 		}
 		l, err := c.leaseOf(matters.Member, lease)
 		if err != nil {
@@ -364,8 +370,9 @@ func (s *Service) see(ctx context.Context, c subject, need Need) (*view, error) 
 		if l.Number != matters.Number || l.ExpiresAt.IsZero() {
 			continue // a new epoch has begun
 		}
-		if l.held(at) {
-			return v, nil
+		if l.held(at.At) {
+			_, err = s.lasting(ctx, c.Cluster, matters.Member, l, at)
+			return v, err
 		}
 		_, err = s.Evict(ctx, c.Cluster)
 		if _, failed := docstore.Failure(err); failed != nil { // of those that cannot be read none matters: this one was
@@ -552,11 +559,8 @@ func (c Claim) placedOnCaller(v *view, o *Outcome) bool {
 // grant gives the activation that was seen to a member.
 func (v *view) grant(c subject, e rule.End, r rule.Request, to *Member, need Need) *grant {
 	g := &grant{
-		subject: c, End: e, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch, token: v.act.Token + 1,
-		request: r, need: need,
-	}
-	if v.doc == nil {
-		g.token = firstToken(v.top.Epoch, v.at)
+		subject: c, End: e, found: v.doc, rev: v.act.rev, owner: to.Incarnation, epoch: v.top.Epoch,
+		token: max(v.act.Token+1, firstToken(v.top.Epoch, v.at)), request: r, need: need,
 	}
 	return g
 }

@@ -77,7 +77,7 @@ func TestSweep(t *testing.T) {
 	w.want(must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: held, RequestID: "late"})).Code,
 		placement.WrongPhase)
 	w.join("ann")
-	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Token != held.Token+1 {
+	if o := w.claim(room("lobby")); o.Code != placement.OK || o.Activation.Token <= held.Token {
 		t.Errorf("%+v after token %d", o, held.Token)
 	}
 }

@@ -39,10 +39,6 @@ const (
 	// keep is how long a document is kept that is not written. It says nothing once its time has passed, 2 s later.
 	keep = time.Hour
 
-	// beyond is how far the time may lie beyond the burst: then the clock of the store was set back, or another program
-	// has written it, and it counts as if it had passed. Clocks of callers differ by less.
-	beyond = 10 * time.Second
-
 	// fresh is how long the store's time that is known may have passed. A take that begins anew counts from there.
 	fresh = 500 * time.Millisecond
 
@@ -87,9 +83,19 @@ func (c Take) cost(n int64) time.Duration {
 // depth is the time of a full burst.
 func (c Take) depth() time.Duration { return c.cost(Burst(c.Rate)) }
 
+// impossible reports whether an arrival time lies further ahead than a take can have brought it: a clock was wrong.
+// Then a whole burst counts as taken now, see [rule.When.Impossible], and n requests are none.
+func (c Take) impossible(tat time.Time, at rule.When) (counts time.Time, is bool) {
+	return at.Impossible(tat, c.depth())
+}
+
 // plan is what is granted at a time. anew says that the arrival time counts as the time.
-func (c Take) plan(tat, at time.Time) (n int64, anew bool) {
-	anew = !tat.After(at) || tat.After(at.Add(c.depth()+beyond))
+func (c Take) plan(tat time.Time, w rule.When) (n int64, anew bool) {
+	if _, is := c.impossible(tat, w); is {
+		return 0, false
+	}
+	at := w.At
+	anew = !tat.After(at)
 	room := Burst(c.Rate)
 	if !anew {
 		left := at.Add(c.depth()).Sub(tat)
@@ -110,8 +116,7 @@ func (c Take) write(n int64, anew bool, at time.Time) docstore.Write {
 	w := docstore.Write{Key: c.Key, Keep: keep, Return: []string{fTAT}}
 	le := func(t time.Time) docstore.Cond { return docstore.LE{Field: fTAT, Value: micros(t)} }
 	if anew {
-		// what is no number, or none that a take has made, is not less
-		w.If = docstore.Any{le(at), docstore.Not{Cond: le(at.Add(c.depth() + beyond))}}
+		w.If = docstore.Any{le(at), docstore.Not{Cond: docstore.LE{Field: fTAT, Value: docstore.Int(docstore.MaxInt)}}}
 		w.Set = map[string]docstore.Value{fTAT: micros(at.Add(c.cost(n)))}
 		return w
 	}
@@ -119,6 +124,16 @@ func (c Take) write(n int64, anew bool, at time.Time) docstore.Write {
 	w.If = docstore.All{docstore.Not{Cond: le(at)}, le(at.Add(c.depth() - c.cost(n)))}
 	w.Add = map[string]int64{fTAT: c.cost(n).Microseconds()}
 	return w
+}
+
+// countAnew takes nothing: it writes the arrival time that counts for one that is impossible.
+func (c Take) countAnew(counts, at time.Time) docstore.Write {
+	const tolerance = rule.EndTolerance - time.Millisecond // a time that is cut to milliseconds has decided
+	return docstore.Write{
+		Key: c.Key, Keep: keep, Return: []string{fTAT}, Set: map[string]docstore.Value{fTAT: micros(counts)},
+		If: docstore.All{docstore.LE{Field: fTAT, Value: docstore.Int(docstore.MaxInt)},
+			docstore.Not{Cond: docstore.LE{Field: fTAT, Value: micros(at.Add(c.depth() + tolerance))}}},
+	}
 }
 
 func micros(t time.Time) docstore.Int { return docstore.Int(t.UnixMicro()) }
@@ -135,7 +150,7 @@ func (c Take) Write() docstore.Write {
 }
 
 func (c Take) first() (n int64, anew bool) {
-	if n, anew = c.plan(c.TAT, c.At); n == 0 {
+	if n, anew = c.plan(c.TAT, rule.When{At: c.At}); n == 0 {
 		n = 1
 	}
 	return n, anew
@@ -157,9 +172,12 @@ func (c Take) Granted(s State, w rule.When) Outcome {
 
 // Fallback takes what is left of the document found.
 func (c Take) Fallback(s State, w rule.When) (docstore.Write, bool) {
-	n, anew := c.plan(s.TAT, w.At)
+	n, anew := c.plan(s.TAT, w)
 	if c.tries != nil {
 		*c.tries++
+	}
+	if counts, is := c.impossible(s.TAT, w); is {
+		return c.countAnew(counts, w.Latest()), true
 	}
 	if n == 0 || c.tries != nil && *c.tries > maxTries {
 		return docstore.Write{}, false
@@ -173,12 +191,16 @@ func (c Take) Tries() int { return maxTries + 1 }
 
 // GrantedFallback is what that took.
 func (c Take) GrantedFallback(found, after State, decided, w rule.When) Outcome {
-	n, _ := c.plan(found.TAT, decided.At)
+	n, _ := c.plan(found.TAT, decided)
+	if n == 0 {
+		return c.Refusal(after, w)
+	}
 	return Outcome{Granted: n, At: w.At, TAT: after.TAT, Took: w.Took}
 }
 
 // Refusal says when there is one request again.
 func (c Take) Refusal(s State, w rule.When) Outcome {
-	wait := max(0, s.TAT.Add(c.cost(1)-c.depth()).Sub(w.At))
+	tat, _ := c.impossible(s.TAT, w)
+	wait := max(0, tat.Add(c.cost(1)-c.depth()).Sub(w.At))
 	return Outcome{At: w.At, TAT: s.TAT, Wait: wait, Took: w.Took}
 }

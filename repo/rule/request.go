@@ -69,20 +69,23 @@ func (r Request) Unknown(registers ...Register) docstore.Cond {
 }
 
 // Remember adds the request to what a write sets; the oldest is forgotten.
-func (g Register) Remember(set map[string]docstore.Value, r Request) { g.rememberAt(0, set, r) }
+func (g Register) Remember(set map[string]docstore.Value, r Request) { g.Shift(set, r.Entry()) }
 
-// rememberAt is Remember from a position on.
-func (g Register) rememberAt(first int, set map[string]docstore.Value, r Request) {
+// Shift is Remember for a register of texts that belong to requests.
+func (g Register) Shift(set map[string]docstore.Value, v docstore.Value) { g.shiftAt(0, set, v) }
+
+// shiftAt is Shift from a position on.
+func (g Register) shiftAt(first int, set map[string]docstore.Value, v docstore.Value) {
 	for i := first + 1; i < len(g); i++ {
 		set[g[i]] = docstore.Before(g[i-1])
 	}
-	set[g[first]] = r.Entry()
+	set[g[first]] = v
 }
 
 // RememberBehind is Remember for a request that must not take the place of the newest, which stays where it is: the
 // oldest of the others is forgotten.
 func (g Register) RememberBehind(set map[string]docstore.Value, r Request) {
-	g.rememberAt(1, set, r)
+	g.shiftAt(1, set, r.Entry())
 }
 
 // Requests are the entries of a [Register] as a document has them, the newest first; empty is none.

@@ -37,6 +37,7 @@ package rule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -89,6 +90,12 @@ type FallbackOutcome[S, O any] interface {
 	GrantedFallback(found, after S, decided, w When) O
 }
 
+// Raiser is a command on documents in which more goes by a counter than its number, see [docstore.BehindError].
+type Raiser interface {
+	// Raise sets the counter of the document found to least. It applies only to that document.
+	Raise(found docstore.Doc, least int64) docstore.Write
+}
+
 // When is what is known of the time of a decision.
 type When struct {
 	At     time.Time     // the instant by which the store decided
@@ -108,8 +115,8 @@ func (w When) Ended(end time.Time) bool { return !w.Latest().Before(end) }
 func (w When) Late(end time.Time) bool { return end.Sub(w.Latest()) <= w.Took }
 
 // Run carries out a command on a store: one request, two for a command with a [Fallback] write that is needed, and one
-// for each further try of a [Retrier]. now measures how long the store took for the last of them; it must be monotonic
-// and need not show the right time.
+// for each further try of a [Retrier]; two more for a document that is behind, see [docstore.BehindError]. now measures
+// how long the store took for the last of them; it must be monotonic and need not show the right time.
 //
 // An error means that the outcome is unknown, or that nothing was changed (see [docstore.Store]): [docstore.ErrDamaged]
 // for a document that cannot be read, and for a store that refuses a write whose condition holds.
@@ -208,10 +215,19 @@ func send[S, O any](
 		}
 	}
 	writes = append(writes, beside...)
+	first, raised, turned := writes, 0, false
 	sending := ctx
 	for try := 0; ; try++ {
 		begin := now()
 		r, err := store.Write(sending, writes...)
+		if behind, ok := errors.AsType[*docstore.BehindError](err); ok && raised < raises+len(writes) {
+			if err := raise(ctx, store, cs, writes, behind); err != nil {
+				return done, fmt.Errorf("%s: %w", named(writes), err)
+			}
+			raised++
+			writes, done, try, sending = first, Sent[S, O]{commands: cs}, -1, ctx // it is decided anew
+			continue
+		}
 		if err != nil {
 			return done, fmt.Errorf("%s: %w", named(writes), err)
 		}
@@ -240,7 +256,8 @@ func send[S, O any](
 		if len(done.Refused) > 0 || done.beside {
 			return done, nil
 		}
-		if q, ok := cs[0].(Queued); ok && try == 0 && len(cs) == 1 {
+		if q, ok := cs[0].(Queued); ok && try == 0 && len(cs) == 1 && !turned {
+			turned = true
 			defer q.Turn(ctx)()
 		}
 		if try >= tries {
@@ -254,6 +271,26 @@ func send[S, O any](
 		}
 		writes = next
 	}
+}
+
+// raises is how often a document may be behind again, which another command changed in between, beside once for each.
+const raises = 10
+
+// raise raises the counter of a document that is behind. Another command may do so first.
+func raise[S, O any](ctx context.Context, store docstore.Store, cs []Command[S, O], writes []docstore.Write,
+	behind *docstore.BehindError) error {
+	i := slices.IndexFunc(writes, func(w docstore.Write) bool { return w.Key == behind.Key })
+	if i < 0 {
+		return behind
+	}
+	w := behind.Raise(writes[i])
+	if i < len(cs) {
+		if r, ok := unwrap(cs[i]).(Raiser); ok {
+			w = r.Raise(behind.Found, behind.Least)
+		}
+	}
+	_, err := store.Write(ctx, w)
+	return err
 }
 
 // again finds the write by which a command that was refused may be granted by the next step, if there is one: its first

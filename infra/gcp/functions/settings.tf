@@ -45,7 +45,7 @@ variable "request_timeout" {
 }
 
 variable "max_concurrent" {
-  description = "Requests of authenticated callers, other than lists, that one process works on at once. As many more wait for half a second at most, and tenants take turns; the rest is OVERLOADED. 0 is no bound. LEASEHOLD_MAX_CONCURRENT of Cloud Function API; null is 256."
+  description = "Requests of authenticated callers, other than lists, that one process works on at once. A tenant has three quarters of them, and a subject half. As many more wait for half a second at most, and tenants take turns; the rest is OVERLOADED. 0 is no bound. LEASEHOLD_MAX_CONCURRENT of Cloud Function API; null is 256."
   type        = number
   default     = null
 

@@ -28,12 +28,28 @@ type Evaluation struct {
 // [docstore.ErrDamaged].
 func Evaluate(writes []docstore.Write, now time.Time, get func(docstore.Key) (docstore.Doc, error)) (Evaluation,
 	error) {
-	return EvaluateFrom(writes, now, func() (int64, error) { return 0, nil }, get)
+	return EvaluateFrom(writes, now, nothing{}, get)
 }
 
-// EvaluateFrom is [Evaluate] for a store that remembers how far counters have come. It calls floor, once at most, if a
-// counter starts; its error is returned.
-func EvaluateFrom(writes []docstore.Write, now time.Time, floor func() (int64, error),
+// Counters is what a store remembers of how far counters have come, see [docstore.Write.StartAtNow].
+type Counters interface {
+	// Floor is what counters start above. It is asked once at most, and if one starts.
+	Floor() (int64, error)
+
+	// Least is what a counter of the write to the document found must be to be increased, see [docstore.BehindError].
+	Least(w docstore.Write, found docstore.Doc) (int64, error)
+}
+
+// nothing is remembered.
+type nothing struct{}
+
+func (nothing) Floor() (int64, error) { return 0, nil }
+
+func (nothing) Least(docstore.Write, docstore.Doc) (int64, error) { return 0, nil }
+
+// EvaluateFrom is [Evaluate] for a store that remembers how far counters have come. Errors of that are returned, and
+// so is a [docstore.BehindError].
+func EvaluateFrom(writes []docstore.Write, now time.Time, counters Counters,
 	get func(docstore.Key) (docstore.Doc, error)) (Evaluation, error) {
 	e := Evaluation{At: now, Found: make([]docstore.Doc, len(writes)), writes: writes}
 	for i, w := range writes {
@@ -53,8 +69,17 @@ func EvaluateFrom(writes []docstore.Write, now time.Time, floor func() (int64, e
 	from := int64(-1)
 	for i, w := range writes {
 		var err error
+		if len(w.StartAtNow) > 0 {
+			least, err := counters.Least(w, e.Found[i])
+			if err != nil {
+				return Evaluation{}, err
+			}
+			if behind := w.Behind(least, e.Found[i]); behind != nil {
+				return Evaluation{}, behind
+			}
+		}
 		if from < 0 && starts(w, e.Found[i]) {
-			if from, err = floor(); err != nil {
+			if from, err = counters.Floor(); err != nil {
 				return Evaluation{}, err
 			}
 		}

@@ -214,10 +214,10 @@ class LocksTest(unittest.TestCase):
 
     def test_a_late_answer_is_released(self) -> None:
         def slow(body: dict[str, Any]) -> dict[str, Any]:
-            self.clock.move(14.0)
+            self.clock.move(1.9)
             return body
 
-        locks = leasehold.Locks(self.server, owner="me", ttl=15, retry_for=60, clock=self.clock)
+        locks = leasehold.Locks(self.server, owner="me", ttl=2, retry_for=60, clock=self.clock)
         self.server.answers["acquire"] = [slow]
         p = Program(lambda: locks.hold("k").acquire())
         self.clock.run(5)

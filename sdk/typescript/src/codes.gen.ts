@@ -49,6 +49,9 @@ export type UnknownServiceError = CodedError<'UNKNOWN_SERVICE'>
 /** METHOD_NOT_ALLOWED: method not allowed. */
 export const MethodNotAllowedError = of('METHOD_NOT_ALLOWED')
 export type MethodNotAllowedError = CodedError<'METHOD_NOT_ALLOWED'>
+/** REQUEST_TIMEOUT: body too slow. */
+export const RequestTimeoutError = of('REQUEST_TIMEOUT', true)
+export type RequestTimeoutError = CodedError<'REQUEST_TIMEOUT'>
 /** LOCK_HELD: lock is held. */
 export const LockHeldError = of('LOCK_HELD', true)
 export type LockHeldError = CodedError<'LOCK_HELD'>

@@ -8,7 +8,7 @@ import { RequestIdReusedError, apiError } from './codes.gen.js'
 import { ApiError, ConnectionError, InvalidResponseError, type Code } from './errors.js'
 import { isFinal, isSettled, messageOf, retryAfter } from './judge.js'
 import type { AbortSignal, Fetch, Url } from './platform.js'
-import { type Clock, Scope, orAborted, pauseBefore, systemClock } from './time.js'
+import { type Clock, Scope, orAborted, pauseBefore, systemClock, tryTime } from './time.js'
 
 /** How a server is reached. */
 export interface ServerOptions {
@@ -32,7 +32,6 @@ export interface ServerOptions {
 /** The most bytes of a response that are read: far more than any lease has. */
 const maxResponse = 16 << 20
 
-const tryTime = 15_000 // of a request that says that another one is given up
 const insistTime = 30_000 // for which that is sent again while it is not taken
 const wayTime = 2000 // by which a request may come later than its sender waits; what dates of responses may differ by
 
@@ -153,7 +152,7 @@ export class Server {
     for (let retry = 0; ; retry++) {
       let error: unknown
       try {
-        if ((await this.send('POST', path, { ...body, give_up: true }, tryTime, scope.signal)) !== nothing) error = new InvalidResponseError('it was not given up')
+        if ((await this.send('POST', path, { ...body, give_up: true }, tryTime(retry), scope.signal)) !== nothing) error = new InvalidResponseError('it was not given up')
       } catch (e) {
         if (!(e instanceof RequestIdReusedError)) error = e
       }

@@ -17,7 +17,7 @@ export {
   AlreadyFinishedError, AnalysisNotFailedError, AnalysisChangedError, PayloadTooLargeError, RequestIdReusedError,
   RunDiffersError, AttemptFailedError, InternalError, DocumentDamagedError, NotConfiguredError, UnavailableError,
   MachineIdsExhaustedError, MachineIdLimitError, LockLimitError, RunLimitError, RateLimitedError, OverloadedError,
-  ClockSkewError, DeadlineExceededError,
+  ClockSkewError, DeadlineExceededError, RequestTimeoutError,
 } from './codes.gen.js'
 export { Lock, Locks } from './locks.js'
 export type { LockEvent, LockOptions, LockSetOptions, LockState, LocksOptions, Rate, WaitOptions } from './locks.js'

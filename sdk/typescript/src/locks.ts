@@ -6,13 +6,13 @@
  */
 import { checkFunction, checkLabels, checkNumber, checkObject, invalid } from './check.js'
 import { LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockQueueFullError, OverloadedError, RequestIdReusedError, apiError } from './codes.gen.js'
-import { ApiError, ClosedError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError, isGone } from './errors.js'
+import { ApiError, ClosedError, ConnectionError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
 import type { AbortSignal } from './platform.js'
 import { Term } from './term.js'
-import { type Clock, type Moment, Scope, add, backoff, elapsed, endOf, moment, orAborted, pause, pauseBefore, sleepUntil, until } from './time.js'
+import { type Clock, type Moment, Scope, add, backoff, callTime, elapsed, endOf, hasten, moment, patience, pause, pauseBefore, sleepUntil, tryTime, until } from './time.js'
 import type { components } from './types.gen.js'
 
 /** A lock, as every caller of its tenant may see it. */
@@ -26,8 +26,9 @@ export interface LocksOptions extends ServerOptions {
    */
   readonly ttl?: number
   /**
-   * For how long an acquire is sent again while no definite response arrives, in milliseconds. 10 000 if left out, but less than a second while nothing at the
-   * address has ever answered as a server does, and no connection is made or another server answers: the address may be wrong.
+   * For how long an acquire is sent again while no definite response arrives, and how much longer than its wait it lasts at most, in milliseconds. Left out they
+   * are 10 000 and 5000, for one that does not wait 3000, but less than a second while nothing at the address has ever answered as a server does, and no
+   * connection is made or another server answers: the address may be wrong.
    */
   readonly retryFor?: number
   /** Is called for each event, in their order. An error that it throws is dropped. */
@@ -52,7 +53,7 @@ export interface LockEvent {
 export interface WaitOptions {
   /** Ask once: if the lock cannot be had now, the result is null. */
   readonly ifAvailable?: boolean
-  /** How long to wait for a lock that is held; without a bound if left out, and not at all if 0. The first request may take longer than that. */
+  /** How long to wait for a lock that is held; without a bound if left out, and not at all if 0. While no response says whether it is held, that lasts for `retryFor` longer at most. */
   readonly wait?: number
   /** Between two requests while the server does not wait itself, at most; 100 or more, 2000 if left out. */
   readonly poll?: number
@@ -96,9 +97,8 @@ export interface Rate {
 }
 
 // Times of requests, in milliseconds.
-const tryTime = 15_000 // of one request, beside what the server is to wait; less when the lease is shorter
 const waitTime = 20_000 // for which one request asks the server to wait, at most
-const graceTime = 5_000 // for a release that is waited for
+const atOnceTime = 3_000 // within which a caller that does not wait learns that no response arrives
 const placedPause = 2_000 // between two requests of one that waits in line
 const lastLook = 500 // before the end of a wait that a pause would outlast, when the request is sent again
 const fewPolls = 5 // requests without a wait when the server has no room for those who wait
@@ -219,7 +219,7 @@ export class Locks {
 
   /** Reads a lock: who holds it. A {@link NotFoundError} means that there is no record of it. */
   async query(key: string): Promise<LockState> {
-    const got = await this.#server.send('GET', this.#path(key), undefined, tryTime, this.#closed.signal)
+    const got = await this.#server.send('GET', this.#path(key), undefined, callTime, this.#closed.signal)
     text(got['lock_key'], 'lock_key', key)
     return got as unknown as LockState
   }
@@ -235,7 +235,7 @@ export class Locks {
     const all = async () => {
       while (this.#underway.size > 0) await Promise.allSettled(this.#underway)
     }
-    await grace(this.#server.clock, all())
+    await patience(this.#server.clock, all(), callTime, undefined, () => undefined)
   }
 
   /** Closes the client. */
@@ -343,7 +343,7 @@ export class Locks {
     if (o.permits && o.mode) throw invalid('permits', 'and mode cannot both be set')
     if (o.replace && (o.permits || o.mode === 'shared')) throw invalid('replace', 'is for locks that have one holder')
     const margin = checkNumber('margin', o.margin ?? ttl / 10, 0, ttl / 2 - 1)
-    return { ttl, margin, poll: checkNumber('poll', o.poll ?? 2000, 100, Infinity), retryFor: checkNumber('retryFor', this.#o.retryFor ?? 10_000, 0, Infinity), o }
+    return { ttl, margin, poll: checkNumber('poll', o.poll ?? 2000, 100, Infinity), retryFor: checkNumber('retryFor', this.#o.retryFor ?? 2 * callTime, 0, Infinity), o }
   }
 
   /** The acquire that asks for the lock. */
@@ -376,11 +376,13 @@ export class Locks {
     const clock = this.#server.clock
     const { o } = s
     const calling = new Scope(o.signal, this.#closed.signal)
+    const late = new ConnectionError('no definite response arrived in time')
+    const most = o.ifAvailable ? 0 : (o.wait ?? Infinity)
+    if (most < Infinity) calling.within(clock, most + (this.#o.retryFor ?? (most > 0 ? callTime : atOnceTime)), () => late)
     const waiting = new Scope(calling.signal)
     if (o.wait !== undefined) waiting.within(clock, o.wait, () => undefined)
     const deadline = o.wait === undefined ? undefined : add(moment(clock), o.wait)
     const lines = o.fair || grant || request.mode === 'shared' || request.mode === 'permits'
-    const each = Math.min(tryTime, s.ttl)
     let open = false // a try may have been carried out, or may still be
     let placed = false // it may have a place in line
     let last: unknown // the error of the latest try that was not cut off
@@ -394,7 +396,7 @@ export class Locks {
       const most = Math.min(s.poll * (0.5 + Math.random() / 2), placed ? placedPause : Infinity)
       return holder > 0 ? Math.min(most, Math.max(holder, 50) + Math.random() * 100) : most
     }
-    const attempt = async (wait: number, within: Scope) => {
+    const attempt = async (wait: number, each: number, within: Scope) => {
       const { signal } = within
       const r = { ...request, ...(wait > 0 && { wait_seconds: wait / 1000 }) }
       let asked = moment(clock)
@@ -426,10 +428,12 @@ export class Locks {
       let unmet = 0
       let wait = 0 // of the next try
       let since = moment(clock) // when there was no definite response for the first time
+      let answered = false // the server has said that the lock is held: before that its wait has not begun
       for (;;) {
-        const within = last === undefined ? calling : waiting
+        let within = answered ? waiting : calling
         within.signal.throwIfAborted()
-        const t = await attempt(wait, within)
+        const each = failed > 0 ? Math.max(lastLook, Math.min(tryTime(failed), s.retryFor + until(clock, since))) : tryTime(0)
+        const t = await attempt(wait, Math.min(each, s.ttl), within)
         if (t.granted) {
           if (!calling.signal.aborted) return { asked: t.asked, granted: t.granted, request: t.request }
           if (!grant) this.#discard(subject, t.granted, t.asked, s)
@@ -439,7 +443,9 @@ export class Locks {
         if (within.signal.aborted) throw t.error
         const before = last
         last = t.error
-        waiting.signal.throwIfAborted()
+        answered ||= isHeld(t.error)
+        within = answered ? waiting : calling
+        within.signal.throwIfAborted()
         const hint = retryAfter(t.error)
         let after = Math.max(backoff(failed, 200, 5000, 10), hint)
         if (isHeld(t.error)) {
@@ -468,17 +474,17 @@ export class Locks {
           if (t.error instanceof OverloadedError && wait > 0) polls = fewPolls
         }
         if (failed > 0) {
-          const left = s.retryFor + until(clock, since)
+          const left = Math.min(s.retryFor + until(clock, since), within.left(clock))
           if (left <= 0 || hint > left) throw last
           after = Math.min(after, left)
         }
         wait = placed && (polls === 0 || failed < 3) ? Math.min(1000, room()) : 0 // otherwise the place is given up
         this.#emit({ type: 'waiting', key: subject.name, after, error: t.error })
-        if (!(await pause(clock, after, waiting.signal))) throw t.error
+        if (!(await pause(clock, after, within.signal))) throw t.error
       }
     } catch (error) {
       if (placed || open) this.#abandon(subject, request)
-      if (calling.signal.aborted) throw calling.signal.reason
+      if (calling.signal.aborted) throw calling.signal.reason === late ? (last ?? late) : calling.signal.reason
       const e = waiting.signal.aborted ? last : error
       if (o.ifAvailable && isHeld(e)) return null
       throw e
@@ -505,7 +511,7 @@ export class Locks {
     const id = randomID()
     for (let retry = 0; ; retry++) {
       try {
-        return await subject.release(granted, id, tryTime)
+        return await subject.release(granted, id, tryTime(retry))
       } catch (error) {
         if (isGone(error)) return
         if (isFinal(error) || !(await pauseBefore(this.#server.clock, retry, retryAfter(error), scope))) throw error
@@ -609,8 +615,8 @@ export class Lock {
   }
 
   /**
-   * Aborts the signal and releases the lock. It returns when the lock is released, but at once if the signal was aborted before: the release then goes on in
-   * the background. One that fails is tried again until the lease ends. It may be called again.
+   * Aborts the signal and releases the lock. It returns when the lock is released, but at once if the signal was aborted before, and after 5 seconds at most: the
+   * release then goes on in the background. One that fails is tried again until the lease ends. It may be called again.
    *
    * @throws NotReleasedError if the lock may still be held; LockLostError if it was lost before
    */
@@ -632,7 +638,9 @@ export class Lock {
     }
     if (late && lost !== undefined) throw lost
     if (late) return
-    await this.#releasing
+    await patience(this.#clock, this.#releasing, callTime, this.#s.o.signal, () => {
+      throw new NotReleasedError(`lock ${this.key} was not released in time, and the release goes on in the background`)
+    })
   }
 
   /** {@link release}, without its errors: the work is done. */
@@ -663,7 +671,7 @@ export class Lock {
 
   async #done(): Promise<void> {
     // The work is done: its result does not wait for a server that does not respond.
-    await grace(this.#clock, this.release())
+    await this.release().catch(() => undefined)
     this.#working = false
     this.#finish()
   }
@@ -720,7 +728,7 @@ export class Lock {
       if (this.#most && until(clock, this.#most) <= until(clock, this.#end) - margin) return // it lasts for as long as it may be held
       const asked = moment(clock)
       try {
-        const timeout = Math.min(tryTime, Math.max(this.#term.left / 3, 10))
+        const timeout = Math.min(tryTime(failed), Math.max(this.#term.left / 3, 10))
         const r = { request_id: id, ttl_seconds: ttl / 1000, expires_at: this.#expiresAt }
         const got = await this.#subject.renew(this.#granted, r, this.#request, timeout, signal)
         const lasts = Math.min(got.remaining, ttl)
@@ -746,7 +754,7 @@ export class Lock {
         this.#term.failed(error)
         this.#host.emit({ type: 'renewal-failed', key: this.key, token: this.token, error })
         const hint = Math.min(retryAfter(error), this.#term.left / 3)
-        due = add(moment(clock), Math.max(backoff(failed, soon, Math.min(10_000, ttl / 6), soon / 2), hint))
+        due = add(moment(clock), Math.max(hasten(backoff(failed, soon, Math.min(10_000, ttl / 6), soon / 2), this.#term.left), hint))
         failed++
       }
     }
@@ -766,7 +774,7 @@ export class Lock {
         let error: unknown
         try {
           if (left > 0) {
-            await this.#subject.release(this.#granted, this.#releaseID, Math.min(tryTime, Math.max(left / 3, 10)))
+            await this.#subject.release(this.#granted, this.#releaseID, Math.min(tryTime(retry), Math.max(left / 3, 10)))
             this.#host.emit({ type: 'released', key: this.key, token: this.token })
             return
           }
@@ -790,11 +798,4 @@ export class Lock {
       if (!this.#working) this.#finish()
     }
   }
-}
-
-/** Waits for something, for 5 seconds at most, and drops its error. */
-async function grace(clock: Clock, work: Promise<unknown>): Promise<void> {
-  const scope = new Scope().within(clock, graceTime, () => undefined)
-  await orAborted(work, scope.signal).catch(() => undefined)
-  scope.end()
 }

@@ -13,7 +13,7 @@ import { Server, type ServerOptions } from './http.js'
 import { isFinal, messageOf } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
 import type { AbortSignal, Url } from './platform.js'
-import { type Clock, Scope, orAborted, pause, systemClock } from './time.js'
+import { type Clock, Scope, orAborted, patience, pause, systemClock } from './time.js'
 
 /** Leases machine IDs. {@link HttpLeaseProvider} asks a server; a program may have its own, over another store. */
 export interface LeaseProvider {
@@ -226,7 +226,9 @@ interface Segment {
 
 const path = '/v1/machine-ids/lease'
 const requestTime = 10_000 // of one request
-const acquireTime = 30_000 // of one attempt, whatever the provider does
+const acquireTime = 30_000 // of one attempt, whatever the provider does; less when a lease is about to end
+const leastTime = 1000
+const mostPatience = 1000 // for which IDs wait for an attempt where there is a fallback
 const anchorEvery = 1000 // between two samples of the wall clock
 const jump = 1000 // forward: a suspension, a snapshot, or a set clock
 const gap = 100 // for a lease that begins later, and is waited for
@@ -256,6 +258,7 @@ export class IdGenerator {
   #cached: readonly Holding[] = []
   #leased = false
   #segment: Segment | undefined
+  #since: number | undefined // when the attempt began, or IDs waited for it first
   #fallback = false
   #last = -1 // Unix milliseconds of the last ID
   #index = 0 // indices of it that are taken
@@ -519,10 +522,15 @@ export class IdGenerator {
     if (this.#provider) {
       this.#wake.abort(undefined)
       const coming = this.#held.some((l) => now < l.created)
-      if ((this.#failures === 0 && !coming) || (this.#o.disableFallback && this.#trying)) return this.#trying ?? 1
+      if (this.#o.disableFallback && ((this.#failures === 0 && !coming) || this.#trying)) return this.#trying ?? 1
+      if (!this.#o.disableFallback && this.#failures === 0 && !coming) {
+        this.#since ??= this.#clock.now()
+        const left = mostPatience - (this.#clock.now() - this.#since)
+        if (left > 0) return this.#trying ? patience(this.#clock, this.#trying, left, undefined, () => undefined) : 1
+      }
       if (this.#o.disableFallback) throw new LeaseAcquisitionError(`no lease could be acquired and fallback is disabled: ${messageOf(this.#failure)}`, { cause: this.#failure })
       if (!this.#leased && isConfiguration(this.#failure)) throw new ConfigurationError(`the lease provider granted no lease: ${messageOf(this.#failure)}`, { cause: this.#failure })
-      if (!this.#fallback) this.#emit({ type: 'fallback', error: this.#failure })
+      if (!this.#fallback) this.#emit({ type: 'fallback', error: this.#failure ?? new ConnectionError('the lease provider has not responded within a second') })
     }
     const until = Math.min(this.#layout.customEpoch + 2 ** this.#layout.bitTs, ...this.#held.filter((l) => from < l.created).map((l) => l.created))
     const leases = this.#lastLeases(from)
@@ -561,9 +569,10 @@ export class IdGenerator {
       const need = this.#throughput - width(live)
       const wait = need > 0 ? this.#tryAt - this.#clock.now() : Math.min(...live.map((l) => l.renewAt)) - now
       if (need > 0 && wait <= 0) {
+        this.#since = this.#clock.now()
         this.#trying = this.#acquire(need)
         await this.#trying
-        this.#trying = undefined
+        this.#trying = this.#since = undefined
       } else {
         await pause(background(this.#clock), Math.max(1, Math.min(wait, 10_000)), need > 0 ? signal : this.#wake.signal)
       }
@@ -575,7 +584,10 @@ export class IdGenerator {
   async #acquire(need: number): Promise<void> {
     this.#stats.acquireAttempts++
     const began = this.#now(true)
-    const scope = new Scope(this.#closed.signal).within(this.#clock, acquireTime, () => new ConnectionError(`the provider did not respond within ${acquireTime} ms`))
+    // Half of what is left of the leases, so that it has ended, and another attempt had its turn, when they do.
+    const left = Math.max(0, ...this.#held.map((l) => l.expired)) - began
+    const most = left > 0 ? Math.max(leastTime, Math.min(acquireTime, left / 2)) : acquireTime
+    const scope = new Scope(this.#closed.signal).within(this.#clock, most, () => new ConnectionError(`the provider did not respond within ${most} ms`))
     let leases: readonly LeaseInfo[] = []
     let error: unknown
     try {

@@ -5,13 +5,13 @@
  */
 import { checkFunction, checkNumber, checkObject, checkText, invalid } from './check.js'
 import { AlreadyFinishedError, LeaseExpiredError, NotFoundError, RequestIdReusedError, apiError } from './codes.gen.js'
-import { LeaseholdError, LockLostError, isGone } from './errors.js'
+import { ConnectionError, LeaseholdError, LockLostError, isGone } from './errors.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
 import type { AbortSignal } from './platform.js'
 import { Term } from './term.js'
-import { type Moment, Scope, add, backoff, endOf, moment, pause, pauseBefore, sleepUntil, until } from './time.js'
+import { type Moment, Scope, add, backoff, callTime, endOf, hasten, moment, patience, pause, pauseBefore, sleepUntil, tryTime, until } from './time.js'
 
 /** Settings of {@link Runs}. */
 export interface RunsOptions extends ServerOptions {
@@ -88,8 +88,7 @@ export class PermanentError extends LeaseholdError {
   override readonly name = 'PermanentError'
 }
 
-const tryTime = 15_000
-const acquireTime = 30_000
+const insistTime = 30_000 // for releasing the lock of a run
 const endingTime = 10_000
 const maxResult = 32 << 10
 
@@ -194,10 +193,10 @@ export class Runs {
   async #wait(id: string, path: string, begin: object, ttl: number, o: RunOptions): Promise<Grant | Outcome> {
     const clock = this.#server.clock
     const end = add(moment(clock), o.wait ?? 0)
-    const scope = new Scope(o.signal)
+    const scope = new Scope(o.signal).within(clock, Math.min(o.wait ?? 0, 2 ** 40) + callTime, () => new ConnectionError('no definite response arrived in time'))
     try {
       for (let poll = 0; ; poll++) {
-        const got = await this.#begin(id, path, begin, ttl, scope.signal)
+        const got = await this.#begin(id, path, begin, ttl, scope)
         const left = until(clock, end)
         if (!('status' in got) || got.status !== 'locked' || left <= 0) return got
         const bound = Math.min(1000, 100 * 2 ** Math.min(poll, 10))
@@ -210,18 +209,18 @@ export class Runs {
   }
 
   /** Asks until there is a response. What came of requests without one is given up when it ends otherwise, in the background. */
-  async #begin(id: string, path: string, begin: object, ttl: number, stop: AbortSignal): Promise<Grant | Outcome> {
+  async #begin(id: string, path: string, begin: object, ttl: number, late: Scope): Promise<Grant | Outcome> {
     const clock = this.#server.clock
-    const late = new Scope(stop).within(clock, acquireTime, () => new Error('the server did not respond'))
     const where = `${path}/${this.#o.analyses ? 'lock' : 'begin'}`
     let body = { owner_id: this.#server.owner, request_id: randomID(), ...begin }
     let open = false // a try may have been carried out, or may still be
     let unmet = 0
+    let last: unknown // the error of the try before
     try {
       for (let retry = 0; ; retry++) {
         const asked = moment(clock)
         try {
-          const got = await this.#server.ask(where, body, Math.min(tryTime, ttl), late.signal)
+          const got = await this.#server.ask(where, body, Math.min(tryTime(retry), ttl), late.signal, late.left(clock))
           this.#id(got, id)
           if (got['acquired'] === false) {
             const skipped = this.#skipped(got)
@@ -239,13 +238,13 @@ export class Runs {
           open = late.signal.aborted || isUnsettled(error) || (open && !isOver(error))
           if (error instanceof RequestIdReusedError || error instanceof LeaseExpiredError) body = { ...body, request_id: randomID() } // what it obtained has ended
           else if (isUnknown(error) || isFinal(error) || (this.#server.unmet(error) && ++unmet > 2)) throw error
-          if (late.signal.aborted) throw error
+          if (late.signal.aborted) throw last ?? error
+          last = error
           this.#warn(error)
           if (!(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
         }
       }
     } finally {
-      late.end()
       if (open) void this.#server.giveUp(where, body).then((error) => error === undefined || this.#warn(error))
     }
   }
@@ -289,12 +288,12 @@ export class Runs {
     const lost = term.settle()
     keeping.abort(undefined)
     stop.end()
-    const end = async (what: 'finish' | 'release', body: object): Promise<unknown> => {
-      const late = new Scope().within(clock, Math.max(term.left, endingTime), () => new Error('the server did not respond'))
+    const send = async (what: 'finish' | 'release', body: object, most: number): Promise<unknown> => {
+      const late = new Scope().within(clock, most, () => new Error('the server did not respond'))
       try {
         for (let retry = 0; ; retry++) {
           try {
-            const got = await this.#post(`${path}/${what}`, { fencing_token, ...this.#keep, ...body }, tryTime, late.signal)
+            const got = await this.#post(`${path}/${what}`, { fencing_token, ...this.#keep, ...body }, tryTime(retry), late.signal)
             this.#id(got, g.run.id)
             if (what === 'finish') text(got['status'], 'status', (body as { status: string }).status)
             return undefined
@@ -306,9 +305,18 @@ export class Runs {
         late.end()
       }
     }
+    // It outlasts its caller by a second at most, and goes on in the background.
+    const end = (what: 'finish' | 'release', body: object): Promise<unknown> => {
+      const most = what === 'finish' ? Math.max(term.left, endingTime) : insistTime
+      const work = send(what, body, most)
+      return patience<unknown>(clock, work, what === 'finish' ? most + callTime : callTime, o.signal, () => {
+        void work.then((e) => e === undefined || this.#warn(e))
+        return background
+      })
+    }
     const release = async (failure?: string) => {
       const e = await end('release', failure === undefined ? {} : { failure_reason: failure })
-      if (e !== undefined) this.#warn(e)
+      if (e !== undefined && e !== background) this.#warn(e)
     }
     const finish = async (body: object, done: Outcome): Promise<Outcome> => {
       const e = await end('finish', body)
@@ -344,7 +352,7 @@ export class Runs {
     for (let failed = 0; (await sleepUntil(clock, due, stop)) && term.check() === undefined; ) {
       const asked = moment(clock)
       try {
-        const timeout = Math.min(tryTime, Math.max(term.left / 3, 10))
+        const timeout = Math.min(tryTime(failed), Math.max(term.left / 3, 10))
         const got = await this.#post(`${path}/refresh`, { fencing_token: g.run.token, ttl_seconds, ...this.#keep }, timeout, stop)
         this.#id(got, g.run.id)
         token(got['fencing_token'], g.run.token)
@@ -356,11 +364,14 @@ export class Runs {
         if (isLost(error)) return term.lose(new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: error }))
         term.failed(error)
         this.#warn(error)
-        due = add(moment(clock), Math.max(backoff(failed++, soon, Math.min(10_000, heartbeat / 2), soon / 2), Math.min(retryAfter(error), term.left / 3)))
+        due = add(moment(clock), Math.max(hasten(backoff(failed++, soon, Math.min(10_000, heartbeat / 2), soon / 2), term.left), Math.min(retryAfter(error), term.left / 3)))
       }
     }
   }
 }
+
+/** Why the end of a run is not known: it is being stored, or its lock released, when its caller has left. */
+const background = new LeaseholdError('it goes on in the background')
 
 /** NOT_FOUND of the run, not of the path: the server is another one then. */
 const isUnknown = (e: unknown): boolean => e instanceof NotFoundError && (e.field === 'analysis_id' || e.field === 'run_id')

@@ -126,6 +126,38 @@ export function pause(c: Clock, ms: number, signal: AbortSignal): Promise<boolea
 export const backoff = (retry: number, first: number, max: number, min = 0): number =>
   Math.max(min, Math.random() * Math.min(max, first * 2 ** Math.min(retry, 30)))
 
+/** How long a call insists beside its wait, in milliseconds, where its caller has no deadline of its own. */
+export const callTime = 5000
+
+/** By how much a call outlasts its caller at most: cleaning up goes on in the background. */
+export const graceTime = 1000
+
+/** The time of a try that follows so many which had no response: 2 s of the first, then twice as long each time, up to 15 s. */
+export const tryTime = (failed: number): number => Math.min(15_000, 2000 * 2 ** Math.min(failed, 4))
+
+/** A pause before the next renewal of a lease that lasts for so long: a part of that, so that one more try always comes before the loss. */
+export const hasten = (pause: number, left: number): number => Math.max(50, Math.min(pause, Math.max(left / 4, Math.min(100, left / 2))))
+
+/**
+ * What work comes to, or what is given, when it has taken so long, or its caller's signal has been aborted for a second. It goes on in the background then.
+ */
+export async function patience<T>(c: Clock, work: Promise<T>, ms: number, signal: AbortSignal | undefined, otherwise: () => T): Promise<T> {
+  const over = new Scope().within(c, ms, () => undefined)
+  const left = () => void over.within(c, graceTime, () => undefined)
+  const off = signal && onAbort(signal, left)
+  if (signal?.aborted) left()
+  try {
+    return await orAborted(work, over.signal)
+  } catch (error) {
+    if (!over.signal.aborted) throw error
+    work.catch(() => undefined)
+    return otherwise()
+  } finally {
+    off?.()
+    over.end()
+  }
+}
+
 /**
  * Waits before a retry: a random time, or for as long as the server asks, but not for more than a third of the time that the scope has left, as the retry may
  * come too late then. The result is false if the scope was aborted.

@@ -25,7 +25,8 @@ export interface paths {
          *     With `wait_seconds` the server waits for a lock that is held, and responds as soon as the caller has it. If it is still held then, the response is
          *     `LOCK_HELD`: send the same request again, with the same `request_id`, to wait on. A server that holds no response for so long responds
          *     earlier, and `poll_after_ms` says when to send the request again. A request that waits in line has a `position`, and keeps its place
-         *     for `wait_seconds` and 10 seconds more, not beyond `not_after`; sent again, it keeps it for as long from then on. Where the server holds no response at
+         *     for `wait_seconds` and 10 seconds more, not beyond `not_after`; sent again, it keeps it for as long from then on. The place counts while the request is
+         *     listened for: while its response is held, or until it is to come again (`poll_after_ms`). Others pass over it afterwards, until it comes again. Where the server holds no response at
          *     all, it has its place when it is sent for the second time, within 10 seconds. With `wait_seconds` 0 it gives its place up, and ends the waits of its earlier deliveries at the server that it reaches:
          *     they obtain nothing afterwards. If one has obtained the lock, the response is its lease. That is no giving up: a copy that is still on its way obtains what is
          *     free. With `give_up` none does. A server that has no room for more requests that wait
@@ -1631,7 +1632,8 @@ export interface components {
         /**
          * Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it
          *     obtains anything from now on. Send it with the body of the request when its caller does not want it any more.
-         *     The response is 204. Left out, false.
+         *     With `replace`, `not_after` is then the latest that a delivery of it had: so long its copies may come. Without it
+         *     that is 40 seconds. The response is 204. Left out, false.
          */
         readonly GiveUp: boolean;
         /** Labels for people; keys of 1 to 64 bytes, values of up to 512. */
@@ -1679,8 +1681,9 @@ export interface components {
              */
             readonly max_waiting?: number;
             /**
-             * Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out, false. With the
-             *     mode `exclusive` only.
+             * Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. A request that may be a late
+             *     copy takes the lock from no one, and is told so in `detail`: one whose `not_after` is not later than that of a request with `replace` which the lock
+             *     does not remember any more, as four others came after it. Left out, false. With the mode `exclusive` only.
              */
             readonly replace?: boolean;
             /**
@@ -2308,7 +2311,7 @@ export interface components {
             readonly ttl_seconds: number;
             readonly metadata?: components["schemas"]["Metadata"];
         };
-        /** A request that waits in line. */
+        /** A request that waits in line, and whose place counts. */
         readonly LockWaiter: {
             /** Who waits. */
             readonly owner_id: string;
@@ -3150,12 +3153,14 @@ export interface components {
             readonly version?: string;
             /** Of `/healthz`: the commit that it was built from, if that is known. */
             readonly commit?: string;
+            /** Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same. */
+            readonly warning?: string;
         };
         /**
          * What happened, for programs.
          * 
          */
-        readonly Code: "INVALID_ARGUMENT" | "AMBIGUOUS_PATH" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "TOO_LATE" | "CURSOR_EXPIRED" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "ALREADY_FINISHED" | "ANALYSIS_NOT_FAILED" | "ANALYSIS_CHANGED" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "RUN_DIFFERS" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "RUN_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED";
+        readonly Code: "INVALID_ARGUMENT" | "AMBIGUOUS_PATH" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "TOO_LATE" | "CURSOR_EXPIRED" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "ALREADY_FINISHED" | "ANALYSIS_NOT_FAILED" | "ANALYSIS_CHANGED" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "RUN_DIFFERS" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "RUN_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED";
         /** A request that was rejected or failed (RFC 9457). */
         readonly Problem: {
             /** Where the code is explained. */
@@ -3205,7 +3210,7 @@ export interface components {
             readonly retry_after_ms?: number;
             /**
              * Format: int64
-             * For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line is kept until then, and what was granted to it.
+             * For LOCK_HELD and LOCK_DELAYED of a request with `wait_seconds` whose response was not held for so long: in how many milliseconds to send it again. It says so earlier to who is next in line than to others. A place in line counts until then and a second longer, and what was granted to it is kept.
              */
             readonly poll_after_ms?: number;
             readonly highest_token?: components["schemas"]["FencingToken"];
@@ -3238,6 +3243,16 @@ export interface components {
         };
         /** `PERMISSION_DENIED`: another tenant, or the administrator's or worker's scope is missing. `NOT_OWNER`: the lease belongs to another owner. */
         readonly Forbidden: {
+            headers: {
+                readonly "X-Request-Id": components["headers"]["RequestID"];
+                readonly [name: string]: unknown;
+            };
+            content: {
+                readonly "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** `REQUEST_TIMEOUT`: the body did not arrive in time. Nothing was done. */
+        readonly TooSlow: {
             headers: {
                 readonly "X-Request-Id": components["headers"]["RequestID"];
                 readonly [name: string]: unknown;
@@ -3516,6 +3531,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
              *     `LOCK_HELD`: the lock is held, by another owner or under another `request_id`; or with `rate`, the window has had its grants. `retry_after_ms`
@@ -3600,6 +3616,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["NotRenewed"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 422: components["responses"]["RequestIDReused"];
@@ -3665,6 +3682,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["LeaseGone"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
@@ -3733,6 +3751,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /** `LOCK_NOT_HELD`: there is no lease to end, and nothing that closes the lock. `LEASE_LOST`: the lock is held under another `lease_id`. */
             readonly 409: {
                 headers: {
@@ -3872,6 +3891,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
              *     `LOCK_HELD`: the lock `lock_key` is held, or others are before this request; with several, the one that is held for longest. `LOCK_MODE_DIFFERS`:
@@ -3964,6 +3984,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `LEASE_CHANGED`: the lease of `lock_key` does not expire at the `expires_at` that was named; all are still held. Send the renewal again with
              *     the time of this response.
@@ -4051,6 +4072,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * The caller did not hold `lock_key` any more: `LEASE_LOST` (a later lease was granted), `LEASE_EXPIRED`, or `LEASE_RELEASED` (under another
              *     `request_id`, or ended by an administrator). Those that it held are released.
@@ -4239,6 +4261,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /** `STALE_TOKEN`: a higher token was seen. The sender of this one has lost the lock. */
             readonly 409: {
                 headers: {
@@ -4312,6 +4335,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            readonly 408: components["responses"]["TooSlow"];
             /** `STALE_TOKEN`: another token is the highest by now, `highest_token`. Nothing was changed. */
             readonly 409: {
                 headers: {
@@ -4374,6 +4398,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /** `STALE_TOKEN`: another token is the highest by now, `highest_token`. Nothing was changed. */
             readonly 409: {
                 headers: {
@@ -4494,6 +4519,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `MEMBER_EXISTS`: the cluster has members that live; `retry_after_ms` says when the first lease ends if its member sends no heartbeat.
              *     `STALE_EPOCH`: the epoch is another one by now, `epoch`. Nothing was changed.
@@ -4576,6 +4602,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
              *     `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
@@ -4673,6 +4700,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
              *     `MEMBER_EXISTS`: a member of this name lives; `retry_after_ms` says when its lease ends if it sends no heartbeat.
@@ -4761,6 +4789,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `LEASE_EXPIRED`: the time to live passed
              *     before the store responded. Nothing was changed.
@@ -4842,6 +4871,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            readonly 408: components["responses"]["TooSlow"];
             /** `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
             readonly 409: {
                 headers: {
@@ -4920,6 +4950,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            readonly 408: components["responses"]["TooSlow"];
             /** `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
             readonly 409: {
                 headers: {
@@ -4999,6 +5030,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            readonly 408: components["responses"]["TooSlow"];
             /** `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. Nothing was changed. */
             readonly 409: {
                 headers: {
@@ -5084,6 +5116,7 @@ export interface operations {
                     readonly "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `STALE_INCARNATION`: the incarnation has ended; `incarnation` is the current one. `CLUSTER_FULL`: the cluster has as many
              *     members as it can; `retry_after_ms` says when the first lease ends. Nothing was changed.
@@ -5464,6 +5497,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
              *     `ACTIVATION_EXISTS`: the identity is active; `activation` says where. `ACTIVATION_LOCKED`: another claim is being carried out;
@@ -5547,6 +5581,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. `MEMBER_INELIGIBLE`: the member may not host it; `ineligible` says why. Nothing was
@@ -5627,6 +5662,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. Nothing was changed.
@@ -5705,6 +5741,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. Nothing was changed.
@@ -5784,6 +5821,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
              *     in a phase in which this cannot be done. `STATE_CHANGED`: the state has another version. Nothing was changed.
@@ -5869,6 +5907,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
              *     `STALE_TOKEN`: the token is not the current one: the activation has ended, or was taken over. `WRONG_PHASE`: the activation is
@@ -6142,6 +6181,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["UnknownService"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["TooLate"];
             readonly 413: components["responses"]["TooLarge"];
             /** `MACHINE_ID_LIMIT`: the caller's subject has as many leases as this server grants to one; `retry_after_ms` says when the next one expires. `RATE_LIMITED`: its tenant or subject sends too many requests. */
@@ -6216,6 +6256,7 @@ export interface operations {
                 };
             };
             readonly 404: components["responses"]["UnknownService"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
@@ -6265,6 +6306,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["UnknownService"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
@@ -6422,6 +6464,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 408: components["responses"]["TooSlow"];
             /**
              * `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed.
              *     `LEASE_EXPIRED`: the lock expired before the store responded. `LOCK_UNREADABLE`: the document's `lockExpiresAt` does not say
@@ -6502,6 +6545,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["AnalysisLockGone"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
@@ -6554,6 +6598,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["AnalysisLockGone"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
@@ -6607,6 +6652,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["AnalysisLockGone"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
@@ -6665,6 +6711,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchAnalysis"];
+            readonly 408: components["responses"]["TooSlow"];
             /** `ANALYSIS_NOT_FAILED`: it waits to run, a worker runs it, or it is READY. `ANALYSIS_CHANGED`: it did not fail at this `finished_at`. Nothing was changed. */
             readonly 409: {
                 headers: {
@@ -6832,6 +6879,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 429: components["responses"]["RateLimited"];
             readonly 500: components["responses"]["Internal"];
             readonly 503: components["responses"]["Unavailable"];
@@ -6885,6 +6933,7 @@ export interface operations {
             readonly 400: components["responses"]["BadRequest"];
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
             /** `TOO_LATE`: `not_after` had passed when the request came to the store; nothing was changed. `LEASE_EXPIRED`: the lock expired before the store responded. Begin again with another `request_id`. */
             readonly 409: {
                 headers: {
@@ -6963,6 +7012,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchRun"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["AnalysisLockGone"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
@@ -7017,6 +7067,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchRun"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["AnalysisLockGone"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];
@@ -7072,6 +7123,7 @@ export interface operations {
             readonly 401: components["responses"]["Unauthenticated"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuchRun"];
+            readonly 408: components["responses"]["TooSlow"];
             readonly 409: components["responses"]["AnalysisLockGone"];
             readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["RateLimited"];

@@ -45,7 +45,7 @@ func listen(ctx context.Context, address string) (*server, error) {
 // serve serves requests until close. What ended it comes through the channel. It is called once, before close.
 func (s *server) serve(h http.Handler) <-chan error {
 	ended := make(chan error, 1)
-	s.server = httpapi.Server(h, slog.New(slog.DiscardHandler))
+	s.server = httpapi.Server(h, slog.New(slog.DiscardHandler), httpapi.MaxConnections)
 	go func() { ended <- s.server.Serve(s.listener) }()
 	return ended
 }

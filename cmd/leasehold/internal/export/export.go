@@ -103,7 +103,7 @@ func (m *Metrics) Serve(ctx context.Context, address string, log *slog.Logger) (
 	if err != nil {
 		return nil, nil, err
 	}
-	server := httpapi.Server(m.Page(l.Addr()), log)
+	server := httpapi.Server(m.Page(l.Addr()), log, httpapi.MaxConnections)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	return l.Addr(), func() error {

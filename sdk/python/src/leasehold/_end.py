@@ -11,7 +11,7 @@ from functools import partial
 from . import _outcome
 from ._call import on_fork
 from ._steps import Send, Steps, Wires, pause
-from ._time import Clock, Moment, Signal
+from ._time import Clock, Moment, Signal, try_time
 from .codes import RequestIDReused
 from .errors import ApiError, InvalidResponseError, TransportError, format_time
 
@@ -77,13 +77,13 @@ def give_up(
 ) -> Steps[BaseException | None]:
     """Give up a request that may have had its effect, or may still have it. The result is why it may not be given up.
 
-    send tells the server once, in so many seconds. That goes on until the server says that nothing is held under the
+    send tells the server once, in so many seconds, each at most. That goes on until the server says that nothing is held under the
     request_id and nothing will be, or that it was used for something else, or rejects for good what it is told; end is
     when there is nothing left to be given up. No other response settles it.
     """
     retry = 0
     while True:
-        seconds = min(each, max(0.01, clock.now().until(end)))
+        seconds = min(try_time(retry, each), max(0.01, clock.now().until(end)))
         try:
             yield Send(seconds, partial(send, seconds))
             return None

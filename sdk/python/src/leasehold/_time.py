@@ -15,6 +15,29 @@ GRAIN = 0.001
 """Seconds by which a store's time lies behind the true one at most: stores cut theirs to whole milliseconds."""
 
 
+CALL_TIME = 5.0
+"""Seconds for which a call insists beside its wait, where its caller has no deadline of its own."""
+
+AT_ONCE_TIME = 3.0
+"""The same for a caller that does not wait."""
+
+GRACE_TIME = 1.0
+"""Seconds by which a call outlasts its caller at most: cleaning up goes on in the background."""
+
+MOST_TRY_TIME = 15.0
+
+
+def try_time(failed: int, most: float = MOST_TRY_TIME) -> float:
+    """Seconds of a try that follows so many which had no response: 2 of the first, then twice as long each time."""
+    return min(most, MOST_TRY_TIME, 2.0 * 2 ** min(failed, 4))
+
+
+def hasten(wait: float, left: float) -> float:
+    """A pause before the next renewal of a lease that lasts for so long: a part of that, so that one more try always
+    comes before the loss."""
+    return max(0.05, min(wait, max(left / 4, min(0.1, left / 2))))
+
+
 class Moment(NamedTuple):
     """A point in time on both clocks of the process, in seconds.
 

@@ -24,7 +24,7 @@ from urllib.parse import quote, urlencode
 from . import _check, _end, _outcome, codes
 from ._call import Background, bounded, owe
 from ._steps import Wire, Wires, asked, here, performed, run
-from ._time import SYSTEM, Backoff, Clock, Moment, Signal
+from ._time import CALL_TIME, SYSTEM, Backoff, Clock, Moment, Signal, try_time
 from ._http import Response
 from ._transport import MAX_RESPONSE, AsyncTransport, Token, Transport
 from .errors import PASSING, ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError, UnknownOutcomeError, format_time
@@ -70,7 +70,8 @@ class Client:
         How often a request is sent at most while no response arrives. Before a retry the client waits a random time of up to 200 ms, 400 ms,
         800 ms and so on, 10 s at most, or for as long as the server asks; if that is more than 10 s, the request is not sent again.
     timeout
-        Seconds for one try, beside what the server is to wait.
+        Seconds for one try at most, beside what the server is to wait. The first try of a request has 2, the next ones 4 and 8. A call
+        for which no timeout is given lasts for 5 seconds beside what the server is to wait.
     ssl_context
         For servers whose certificates the system does not know.
     """
@@ -118,7 +119,8 @@ class Client:
         from .locks import Locks
 
         return Locks(
-            self.lock_api(tenant), owner=owner, ttl=ttl, retry_for=retry_for, release_timeout=release_timeout, observe=observe, clock=self._clock)
+            self.lock_api(tenant), owner=owner, ttl=ttl, retry_for=retry_for, release_timeout=release_timeout, observe=observe, clock=self._clock,
+            try_timeout=self._timeout)
 
     def runs(self, tenant: str = "default", *, keep: float | None = None) -> Runs:
         """Runs that callers name themselves: see :class:`leasehold.once.Runs`."""
@@ -269,11 +271,11 @@ class Client:
         """Call do until there is a definite response, the tries are used up or timeout has passed. It gets the seconds
         that it has. The moment is that before the request which got the response. With a request_id, an error after
         which the command may have been carried out is an UnknownOutcomeError."""
-        end = None if timeout is None else self._clock.monotonic() + _check.seconds("timeout", timeout)
+        end = self._clock.monotonic() + (extra + CALL_TIME if timeout is None else _check.seconds("timeout", timeout))
         unknown, lost, retry, first = False, False, 0, _outcome.Meeting()
         while True:
             begin = self._clock.now()
-            left = self._timeout + extra if end is None else min(self._timeout + extra, max(0.0, end - begin.monotonic))
+            left = min(try_time(retry, self._timeout) + extra, max(0.0, end - begin.monotonic))
             try:
                 return bounded(self._clock, left, partial(do, left)), begin
             except InvalidResponseError as err:
@@ -287,7 +289,7 @@ class Client:
                 asks = _outcome.retry_after(err)
                 pause = max(WAITS.delay(retry), asks)
                 retry += 1
-                done = not maybe or first.unmet(err) or asks > WAITS.most or retry >= self._tries or end is not None and self._clock.monotonic() + pause >= end
+                done = not maybe or first.unmet(err) or asks > WAITS.most or retry >= self._tries or self._clock.monotonic() + pause >= end
                 if done:
                     if unknown and request_id:
                         raise UnknownOutcomeError(request_id, err) from err

@@ -52,6 +52,7 @@ __all__ = [
     "PlacementLimit",
     "RateLimited",
     "RequestIDReused",
+    "RequestTimeout",
     "RunDiffers",
     "RunInterrupted",
     "RunLimit",
@@ -148,6 +149,15 @@ class MethodNotAllowed(ApiError):
     default_title = "method not allowed"
     default_status = 405
     default_retryable = False
+
+
+class RequestTimeout(ApiError):
+    """408, retryable: body too slow."""
+
+    code = "REQUEST_TIMEOUT"
+    default_title = "body too slow"
+    default_status = 408
+    default_retryable = True
 
 
 class LockHeld(ApiError):
@@ -601,6 +611,7 @@ CLASSES: dict[str, type[ApiError]] = {
     "NOT_FOUND": NotFound,
     "UNKNOWN_SERVICE": UnknownService,
     "METHOD_NOT_ALLOWED": MethodNotAllowed,
+    "REQUEST_TIMEOUT": RequestTimeout,
     "LOCK_HELD": LockHeld,
     "LOCK_NOT_HELD": LockNotHeld,
     "LOCK_MODE_DIFFERS": LockModeDiffers,

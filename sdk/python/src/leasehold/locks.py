@@ -54,8 +54,8 @@ from ._call import Background, Cancelled, bounded, on_fork, owe, spawn, tell
 from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed, run, start, try_again
 from ._check import MAX_TTL
 from ._term import Term
-from ._time import SYSTEM, Backoff, Clock, Moment, Signal
-from .client import TRY_TIME, new_request_id
+from ._time import AT_ONCE_TIME, CALL_TIME, GRACE_TIME, MOST_TRY_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
+from .client import new_request_id
 from .errors import (
     ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
     TransportError, format_time, parse_time,
@@ -78,7 +78,6 @@ MAX_KEYS = 20
 log = logging.getLogger("leasehold")
 
 WAIT_TIME = 20.0  # seconds for which one request asks the server to wait, at most
-CLOSE_TIME = 2.0  # seconds for the releases of close when its own timeout has passed
 SHORT_PAUSE = 0.1
 PLACED_PAUSE = 2.0  # seconds between two requests of one that waits in line, whose place is kept for some seconds
 LAST_LOOK = 0.5  # seconds before the end of a wait that a pause would outlast, when the request is sent again
@@ -174,18 +173,22 @@ class Locks:
         How long a lease lasts unless it is renewed: whole seconds from 1 to MAX_TTL. It is renewed every third of it. After a crash others wait for as
         long at most.
     retry_for
-        For how many seconds an acquire is sent again while no definite response arrives. None is 10, but less than one while nothing at the address has
-        ever answered as a server does, and no connection can be made or another server answers: the address may be wrong.
+        For how many seconds an acquire is sent again while no definite response arrives, and how much longer than its wait it lasts at most. None is
+        10 and 5, for one that does not wait 3, but less than one while nothing at the address has ever answered as a server does, and no connection
+        can be made or another server answers: the address may be wrong.
     release_timeout
         How many seconds the end of a block waits for the release, which goes on in the background after that until the lease ends.
     observe
         Is called for each :class:`Event`, in their order, one at a time, in a thread of its own.
+    try_timeout
+        Seconds for one request at most, beside what the server is to wait; the first ones are shorter.
     """
 
     def __init__(
         self, provider: Provider, *, owner: str = "", ttl: float = DEFAULT_TTL, retry_for: float | None = None, release_timeout: float = 5.0,
-        observe: Callable[[Event], None] | None = None, clock: Clock | None = None,
+        observe: Callable[[Event], None] | None = None, clock: Clock | None = None, try_timeout: float = MOST_TRY_TIME,
     ) -> None:
+        self._most = _check.positive("try_timeout", try_timeout)
         self._own_name = not owner
         self._owner = _check.text("owner", owner or process_name(secrets.token_hex(6)), 256)
         self._ttl = _check.ttl("ttl", ttl)
@@ -235,7 +238,7 @@ class Locks:
 
         wait
             How many seconds to wait for a lock that is held; None waits for as long as it takes, 0 does not wait. Then the error is LockHeld, or why
-            else it could not be had. The first request may take longer than that.
+            else it could not be had. While no response says whether it is held, that lasts for 5 seconds longer at most, and for 3 with 0.
         ttl
             As for :class:`Locks`, which it overrides.
         shared
@@ -268,7 +271,7 @@ class Locks:
         
         def begin() -> _Acquire:
             return _Acquire(
-                self, self._provider, key, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=o.max_waiting > 0 or o.replace,
+                self, self._provider, key, o, o.request(self._owner), min(self._most, o.ttl), own=o.max_waiting > 0 or o.replace,
                 alone=not o.shared and not o.permits, grant=False)
 
         return Hold(begin, lambda a, working, cancel: a.run(cancel, lambda asked, got: Lock(self, a, asked, got, working, cancel)))
@@ -294,7 +297,7 @@ class Locks:
 
         def begin() -> _Acquire:
             return _Acquire(
-                self, several, several.name, o, o.request(self._owner), min(TRY_TIME, o.ttl), own=True, alone=True, grant=False)
+                self, several, several.name, o, o.request(self._owner), min(self._most, o.ttl), own=True, alone=True, grant=False)
 
         def finish(a: _Acquire, working: bool, cancel: Signal) -> Steps[LockSet]:
             return a.run(
@@ -325,13 +328,13 @@ class Locks:
     def get(self, key: str) -> LockRecord:
         """Read a lock: who holds it. NotFound means that there is no record of it."""
         _check.text("key", key, 256)
-        got = bounded(self._clock, TRY_TIME, lambda abort: self._provider.send_get(key, TRY_TIME, abort))
+        got = bounded(self._clock, CALL_TIME, lambda abort: self._provider.send_get(key, CALL_TIME, abort))
         return cast(LockRecord, got)
 
     def close(self, timeout: float = 5.0) -> None:
         """End the client: it acquires nothing more, and ``check`` of the locks that it holds raises ClosedError.
 
-        It waits for so many seconds until they are released. Then it releases those that were taken with :meth:`Hold.acquire`, within 2 s; locks whose
+        It waits for so many seconds until they are released. Then it releases those that were taken with :meth:`Hold.acquire`, within 1 s; locks whose
         block still runs expire. The error is a NotReleasedError that says which locks that concerns.
         """
         timeout = _check.seconds("timeout", timeout)
@@ -351,11 +354,11 @@ class Locks:
                 left.append(f"lock {lock.key!r}: its block still runs, and it expires")
                 continue
             try:
-                lock.release(timeout=CLOSE_TIME)
+                lock.release(timeout=max(0.0, min(GRACE_TIME, end + GRACE_TIME - self._clock.monotonic())))
             except LeaseholdError as err:
                 left.append(str(err))
-        self._background.wait(CLOSE_TIME)
-        self._events.flush(CLOSE_TIME)
+        self._background.wait(max(0.0, min(GRACE_TIME, end + GRACE_TIME - self._clock.monotonic())))
+        self._events.flush(GRACE_TIME)
         with self._mutex:
             left += [str(e) for e in self._failed]
         if left:
@@ -419,7 +422,7 @@ class Locks:
         r = changed(o, fair=False).request(self._owner)
         del r["ttl_seconds"]
         r["mode"], r["limit"], r["window_seconds"] = "rate", limit, int(seconds)
-        return _Acquire(self, self._provider, key, o, r, TRY_TIME, own=max_waiting > 0, alone=False, grant=True)
+        return _Acquire(self, self._provider, key, o, r, self._most, own=max_waiting > 0, alone=False, grant=True)
 
     def _take(self, a: _Acquire, cancel: Signal) -> int:
         return block(self._clock, self._taking(a, cancel))
@@ -454,7 +457,7 @@ class Locks:
         while True:
             try:
                 left = max(0.01, self._clock.now().until(end))
-                yield from self._release(provider, key, r, min(TRY_TIME, left))
+                yield from self._release(provider, key, r, min(try_time(retry, self._most), left))
                 return
             except (ApiError, TransportError, InvalidResponseError) as err:
                 if _outcome.gone(err):
@@ -598,10 +601,15 @@ class _Acquire:
         self.clock = client._clock
         self.loop: asyncio.AbstractEventLoop | None = None  # that of the task which asks
         self.deadline: float | None = None  # of the wait, once that has begun
+        self.latest: float | None = None  # of the call
 
     def _begin(self) -> None:
+        now = self.clock.monotonic()
         if self.deadline is None and self.o.wait:
-            self.deadline = self.clock.monotonic() + self.o.wait
+            self.deadline = now + self.o.wait
+        if self.latest is None and self.o.wait is not None:
+            beyond = self.client._retry_for if self.client._insists else CALL_TIME if self.o.wait else AT_ONCE_TIME
+            self.latest = now + self.o.wait + beyond
 
     def run(self, cancel: Signal, use: Callable[[Moment, dict[str, Any]], R]) -> Steps[R]:
         """Ask for what is to be acquired, and give it to use if it was granted."""
@@ -611,7 +619,7 @@ class _Acquire:
         try:
             self._check(cancel)
             self._begin()
-            calling, waiting = _Wait(self.clock, cancel, None), _Wait(self.clock, cancel, self.deadline)
+            calling, waiting = _Wait(self.clock, cancel, self.latest), _Wait(self.clock, cancel, self.deadline)
             if self.alone and not self.own:
                 yield from self._enter(waiting)
             settled = owe(self._last_word)
@@ -682,26 +690,32 @@ class _Acquire:
     def _ask(self, calling: _Wait, waiting: _Wait) -> Steps[tuple[Moment, dict[str, Any]]]:
         """Ask until it is granted, waiting ends, or there is nothing to wait for.
 
-        The first request is not part of the wait: whether the lock is held is known when there was a response. The later ones let the server
-        wait. The moment is that from which the lease is counted.
+        Until there was a definite response calling bounds it, because it is not known whether the lock is held. After that the requests let the
+        server wait. The moment is that from which the lease is counted.
         """
         c = self.client
         failed = polls = 0  # tries without a definite response, one after the other; tries that are not to wait
         first = _outcome.Meeting()
         wait = 0.0  # of the next try
         since = self.clock.now()  # when there was no definite response for the first time
+        answered = False  # the server has said that the lock is held
         while True:
-            asking = calling if self.last is None else waiting
+            asking = waiting if answered else calling
             began = self.clock.now()
+            each = try_time(failed, self.each)
+            if failed > 0:
+                each = max(LAST_LOOK, min(each, began.until(since.plus(c._retry_for))))
             try:
-                return (yield from self._try(asking, wait))
+                return (yield from self._try(asking, wait, each))
             except Cancelled:
                 raise
             except Exception as err:
                 if asking.over():
                     raise self.last or err
                 before, self.last, problem = self.last, err, err
-            if waiting.over():
+            answered = answered or self._held(problem)
+            asking = waiting if answered else calling
+            if asking.over():
                 raise problem
             took = began.until(self.clock.now())
             asks = _outcome.retry_after(problem)
@@ -740,7 +754,7 @@ class _Acquire:
                 if isinstance(problem, codes.Overloaded) and wait > 0:
                     polls = FEW_POLLS
             if failed > 0:
-                left = self.clock.now().until(since.plus(c._retry_for))
+                left = min(self.clock.now().until(since.plus(c._retry_for)), asking.left())
                 if left <= 0 or asks > left or first.unmet(problem) and not c._insists:
                     raise self.last or problem
                 if not self.told and isinstance(problem, TransportError):  # it may never help
@@ -751,10 +765,10 @@ class _Acquire:
             if self.placed and (polls == 0 or failed < 3):  # otherwise the place is given up
                 wait = min(1.0, self._left(waiting))
             c._events.emit("Waiting", self.key, after=pause, err=problem)
-            if not (yield from waiting.sleep(pause)):
+            if not (yield from asking.sleep(pause)):
                 raise problem
 
-    def _try(self, asking: _Wait, wait: float) -> Steps[tuple[Moment, dict[str, Any]]]:
+    def _try(self, asking: _Wait, wait: float, each: float) -> Steps[tuple[Moment, dict[str, Any]]]:
         """Send the request once."""
         if self.ended or asking.cancel.is_set():
             raise Cancelled
@@ -762,7 +776,7 @@ class _Acquire:
         if wait > 0:
             request["wait_seconds"] = int(wait)
         began = self.clock.now()
-        seconds = max(0.0, min(self.each + wait, asking.left()))
+        seconds = max(0.0, min(each + wait, asking.left()))
         before, self.open = self.open, True  # also if the process ends meanwhile
         try:
             got = yield Send(
@@ -878,7 +892,7 @@ class _Base:
             raise type(self._ended)(*self._ended.args)
 
     def release(self, timeout: float | None = None) -> None:
-        """Release the lock, and wait for that for so many seconds at most; None waits until the lease ends. (The end of a block waits for release_timeout.)
+        """Release the lock, and wait for that for so many seconds at most; None waits for 5. (The end of a block waits for release_timeout.)
 
         A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
         and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
@@ -900,7 +914,7 @@ class _Base:
                 self._finish()
                 raise _again(lost)
         r = self._begin_release()
-        yield pause(self._clock, max(self._term.left, 0.0) + 1.0 if timeout is None else timeout, r.done)
+        yield pause(self._clock, CALL_TIME if timeout is None else timeout, r.done)
         err: LeaseholdError | None = r.error
         if not r.done.is_set():
             err = NotReleasedError(f"lock {self._lease_key!r}: not released in time, and the release goes on in the background")
@@ -989,7 +1003,7 @@ class _Base:
             if term.capped:
                 return
             began = self._clock.now()
-            seconds = min(TRY_TIME, max(term.remaining / 3, 0.01))
+            seconds = min(try_time(failed, self._client._most), max(term.remaining / 3, 0.01))
             request = dict(r)
             problem: Exception
             try:
@@ -1036,7 +1050,7 @@ class _Base:
             term.trouble = problem
             left = term.remaining
             self._client._events.emit("RenewalFailed", self._lease_key, self._token, problem)
-            due = self._clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(problem), left / 3)))
+            due = self._clock.now().plus(max(hasten(waits.delay(failed), left), min(_outcome.retry_after(problem), left / 3)))
             failed += 1
 
     def _begin_release(self) -> _Releasing:
@@ -1074,7 +1088,7 @@ class _Base:
             if left <= 0:
                 raise NotReleasedError(f"{name}: not released before its lease ended: {last}") from last
             try:
-                yield from self._client._release(self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(left / 3, 0.01)))
+                yield from self._client._release(self._provider, self._lease_key, self._release_request, min(try_time(retry, self._client._most), max(left / 3, 0.01)))
                 return
             except Exception as err:
                 if _outcome.gone(err):
@@ -1141,7 +1155,7 @@ class LockSet(_Base):
         def work() -> Steps[None]:
             try:
                 yield from self._client._release(
-                    self._provider, self._lease_key, self._release_request, min(TRY_TIME, max(self._term.left, 0.01)))
+                    self._provider, self._lease_key, self._release_request, min(self._client._most, max(self._term.left, 0.01)))
             except Exception:
                 pass  # it says that one of them was lost, or they expire
             done.set()

@@ -44,7 +44,9 @@ __all__ = [
 log = logging.getLogger("leasehold.machineids")
 
 REQUEST_TIME = 10.0
-ACQUIRE_TIME = 30.0
+ACQUIRE_TIME = 30.0  # seconds of one attempt; less when a lease is about to end
+LEAST_TIME = 1.0
+MOST_PATIENCE = 1.0  # seconds for which IDs wait for an attempt where there is a fallback
 MAX_BYTES = 16 << 20
 ANCHOR_EVERY = 1.0
 JUMP = 1.0
@@ -275,6 +277,8 @@ class _Action:
 
     error: LeaseholdError | None = None
     attempt: Signal | None = None
+    within: float = ANCHOR_EVERY
+    """Seconds for which that is waited for."""
     until: int | None = None
     late: bool = False
 
@@ -344,6 +348,7 @@ class Generator:
         self._held: list[_Held] = []
         self._cached: list[_Held] = []
         self._leased = self._settled = self._closed = self._trying = False
+        self._since: float | None = None  # when the attempt began, or IDs waited for it first
         self._failures = 0
         self._failure: BaseException | None = None
         self._told: set[str] = set()
@@ -407,7 +412,7 @@ class Generator:
                 raise TimeoutError("no ID could be made in time")
             late = action.late
             if action.attempt is not None:
-                self._clock.wait(min(left, ANCHOR_EVERY), action.attempt)
+                self._clock.wait(min(left, action.within), action.attempt)
                 late = False
             elif action.until is not None:
                 self._clock.wait(min(left, MAX_NAP, max(0.0, action.until / 1000 - self._seconds())))
@@ -447,6 +452,7 @@ class Generator:
         self._stats = Stats(self._stats.service)
         self._held, self._cached = [], []
         self._trying, self._failures, self._failure, self._told = False, 0, None, set()
+        self._since = None
         self._tried, self._woken, self._stopped, self._done = Signal(), Signal(), Signal(), Signal()
         self._try_at = float("-inf")
         self._segment = self._open()
@@ -634,8 +640,14 @@ class Generator:
         if self._provider is not None:
             self._woken.set()
             coming = any(now < h.start for h in self._held)
-            if self._failures == 0 and not coming or not self._fallback and self._trying:
+            if not self._fallback and (self._failures == 0 and not coming or self._trying):
                 return _Action(attempt=self._tried)
+            if self._fallback and self._failures == 0 and not coming:
+                if self._since is None:
+                    self._since = self._clock.monotonic()
+                patience = MOST_PATIENCE - (self._clock.monotonic() - self._since)
+                if patience > 0:
+                    return _Action(attempt=self._tried, within=patience)
             if not self._fallback:
                 err: LeaseholdError = LeaseAcquisitionError(f"no lease could be acquired and fallback is turned off: {self._failure}")
                 err.__cause__ = self._failure
@@ -688,7 +700,10 @@ class Generator:
     def _acquire(self, need: int) -> None:
         assert self._provider is not None
         with self._mutex:
-            self._trying = True
+            self._trying, self._since = True, self._clock.monotonic()
+            # Half of what is left of the leases, so that it has ended, and another attempt had its turn, when they do.
+            lasts = (max((h.until for h in self._held), default=0) - self._millis()) / 1000
+            most = max(LEAST_TIME, min(ACQUIRE_TIME, lasts / 2)) if lasts > 0 else ACQUIRE_TIME
             self._stats.acquire_attempts += 1
             self._anchor(True)
             began = int(self._seconds() * 1000)
@@ -696,7 +711,7 @@ class Generator:
         problem: Exception | None = None
         provider = self._provider
         try:
-            leases = bounded(self._clock, ACQUIRE_TIME, lambda abort: provider.acquire(self._service, need, self._meta), cancel=self._stopped)
+            leases = bounded(self._clock, most, lambda abort: provider.acquire(self._service, need, self._meta), cancel=self._stopped)
         except Exception as err:  # also what a provider raises that is not known here
             problem = err
         self._release(self._conclude(leases, problem, began))
@@ -705,7 +720,7 @@ class Generator:
         """Record the outcome of an attempt, and return the leases to be released."""
         unwanted: list[Lease] = []
         with self._mutex:
-            self._trying = False
+            self._trying, self._since = False, None
             if problem is None:
                 unwanted, problem = self._accept(leases, began)
             now = self._clock.monotonic()

@@ -37,7 +37,7 @@ from ._call import Background, Cancelled, owe, tell
 from ._steps import Blocks, Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed
 from ._steps import run as in_background
 from ._term import Term
-from ._time import SYSTEM, Backoff, Clock, Moment, Signal
+from ._time import CALL_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
 from .client import TRY_TIME, Client, new_request_id, segment
 from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, TransportError
 from .locks import process_name
@@ -55,8 +55,7 @@ MAX_RESULT_BYTES = 32 << 10
 
 MIN_HEARTBEAT = 0.01
 MAX_REASON_BYTES = 1024
-ACQUIRE_TIME = 30.0  # seconds for asking for a run
-GRACE_TIME = 5.0  # seconds for what there is to do after the caller gave up
+RELEASE_TIME = 30.0  # seconds for releasing a run
 ENDING_TIME = 10.0  # seconds, at least, for storing the end of a run
 WAITS = Backoff(0.2, 5.0)
 POLLS = Backoff(0.1, 1.0, equal_jitter=True)
@@ -447,7 +446,7 @@ class _Run:
         end = self.clock.monotonic() + limit
         retry = 0
         while True:
-            seconds = min(each, max(0.01, end - self.clock.monotonic()))
+            seconds = min(try_time(retry, each), max(0.01, end - self.clock.monotonic()))
             try:
                 return (yield Send(seconds, functools.partial(do, seconds), cancel))
             except (ApiError, TransportError, InvalidResponseError) as err:
@@ -463,7 +462,7 @@ class _Run:
     def ask(self) -> Ask:
         return Ask(self.run_id, self.owner, self.request_id, self.ttl, self.max_failures, self.fingerprint)
 
-    def acquire(self, cancel: Signal) -> Steps[tuple[Grant, Moment]]:
+    def acquire(self, cancel: Signal, limit: float) -> Steps[tuple[Grant, Moment]]:
         """Ask until there is a response. The moment is that before the request which got it."""
         box: list[Moment] = []
 
@@ -492,7 +491,7 @@ class _Run:
         if cancel.is_set():
             raise Cancelled
         self.under_way = True
-        g = yield from self.insist(ACQUIRE_TIME, min(TRY_TIME, self.ttl), final, once, cancel)
+        g = yield from self.insist(limit, min(TRY_TIME, self.ttl), final, once, cancel)
         self.under_way = self.open = False
         return cast(Grant, g), box[0]
 
@@ -520,7 +519,7 @@ class _Run:
         until = self.clock.monotonic() + self.wait
         poll = 0
         while True:
-            g, began = yield from self.acquire(cancel)
+            g, began = yield from self.acquire(cancel, until + CALL_TIME - self.clock.monotonic())
             left = until - self.clock.monotonic()
             if g.held is not None or g.reason != "locked" or left <= 0:
                 return g, began
@@ -538,7 +537,7 @@ class _Run:
         ask, now = self.ask(), self.clock.now()
         end = now.plus(max(0.0, 0.0 if self.ends is None else now.until(self.ends)) + min(self.ttl, 30.0))
         in_background(_background, self.clock, _end.give_up(
-            self.clock, end, GRACE_TIME, lambda s, abort: asked(self.gate.give_up, ask, s, abort)))
+            self.clock, end, TRY_TIME, lambda s, abort: asked(self.gate.give_up, ask, s, abort)))
 
     def last_word(self, seconds: float) -> None:
         """Give the run up once, as the process ends."""
@@ -582,7 +581,7 @@ class _Run:
             if self.loop is not None and self.loop.is_closed():  # its task does not go on
                 self.interrupted(lock, held)
                 return
-            seconds = min(TRY_TIME, max(lock._term.left / 3, 0.01))
+            seconds = try_time(failed, max(lock._term.left / 3, 0.01))
             try:
                 yield Send(
                     seconds, lambda abort: asked(self.gate.refresh, held, self.ttl, seconds, abort), lock._term.over)
@@ -596,7 +595,8 @@ class _Run:
                     return
                 lock._term.trouble = err
                 yield self.warning(f"refresh the lock of run {self.run_id!r}, to be tried again", err)
-                due = self.clock.now().plus(max(waits.delay(failed), min(_outcome.retry_after(err), lock._term.left / 3)))
+                left = lock._term.left
+                due = self.clock.now().plus(max(hasten(waits.delay(failed), left), min(_outcome.retry_after(err), left / 3)))
                 failed += 1
                 continue
             if not lock._term.extend(now.end(self.ttl)):
@@ -607,17 +607,30 @@ class _Run:
                 end = datetime.fromtimestamp(now.wall, timezone.utc) + timedelta(seconds=self.ttl)
                 yield Blocks(functools.partial(tell, call, end))
 
-    def release(self, held: Held, failed: str, limit: float) -> Steps[None]:
+    def release(self, held: Held, failed: str) -> Steps[None]:
+        """Release the lock in the background, and wait for that for CALL_TIME."""
+        done = Signal()
+
+        def work() -> Steps[None]:
+            try:
+                yield from self.released(held, failed)
+            finally:
+                done.set()
+
+        in_background(_background, self.clock, work())
+        yield pause(self.clock, CALL_TIME, done)
+
+    def released(self, held: Held, failed: str) -> Steps[None]:
         try:
             yield from self.insist(
-                limit, TRY_TIME, lambda err: lost(err) or _rejected(err), lambda s, abort: asked(self.gate.release, held, failed, s, abort))
+                RELEASE_TIME, TRY_TIME, lambda err: lost(err) or _rejected(err), lambda s, abort: asked(self.gate.release, held, failed, s, abort))
         except (ApiError, TransportError, InvalidResponseError) as err:
             yield self.warning(f"release the lock of run {self.run_id!r}, which now expires", err)
 
     def interrupted(self, lock: RunLock, held: Held) -> None:
         """The caller gave up: the run does not count. It is released in the background."""
         if lock._term.settle() is None:
-            in_background(_background, self.clock, self.release(held, "", GRACE_TIME))
+            in_background(_background, self.clock, self.released(held, ""))
 
     def end(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Steps[Outcome]:
         """Store how the work ended. After an interrupt that goes on in the background, as the work is done."""
@@ -651,11 +664,11 @@ class _Run:
 
     def failed(self, lock: RunLock, held: Held, err: BaseException) -> Steps[Outcome]:
         if isinstance(err, Uncounted):
-            yield from self.release(held, "", ENDING_TIME)
+            yield from self.release(held, "")
             return Outcome("attempt_failed", token=held.token, error=err)
         if isinstance(err, Permanent) or self.max_failures > 0 and self.failures + 1 >= self.max_failures:
             return (yield from self.finish(lock, held, None, reason(err), Outcome("failed", token=held.token, error=err)))
-        yield from self.release(held, reason(err), ENDING_TIME)
+        yield from self.release(held, reason(err))
         return Outcome("attempt_failed", token=held.token, error=err)
 
     def finish(self, lock: RunLock, held: Held, result: str | None, failed: str, done: Outcome) -> Steps[Outcome]:
@@ -673,7 +686,7 @@ class _Run:
             problem = RunNotStored(f"store the end of run {self.run_id!r}: {err}")
             problem.__cause__ = done.error or err
             if _rejected(err):
-                yield from self.release(held, reason(problem), ENDING_TIME)
+                yield from self.release(held, reason(problem))
             return Outcome("attempt_failed", token=held.token, error=problem)
 
 
@@ -694,7 +707,7 @@ def run(
 ) -> Outcome:
     """Run the work if the gate grants it, and say what came of it.
 
-    An error means that nothing ran: the arguments are invalid, or the gate did not respond for half a minute. Everything else is an Outcome. KeyboardInterrupt
+    An error means that nothing ran: the arguments are invalid, or the gate did not respond within wait and 5 seconds. Everything else is an Outcome. KeyboardInterrupt
     and SystemExit go on: the run is released, and does not count.
 
     work

@@ -92,8 +92,10 @@ class AcquireRequest(_AcquireRequest, total=False):
     """How many may wait in line, this request included: if as many wait already, the response is `LOCK_QUEUE_FULL`. Left out, 100. It needs
     `fair`, or a mode with a line."""
     replace: bool
-    """Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. Left out,
-    false. With the mode `exclusive` only."""
+    """Take the lock from its holder, if that one was acquired with `replace` as well; otherwise the response is `LOCK_HELD`. A request that
+    may be a late copy takes the lock from no one, and is told so in `detail`: one whose `not_after` is not later than that of a request
+    with `replace` which the lock does not remember any more, as four others came after it. Left out, false. With the mode `exclusive`
+    only."""
     lock_delay_seconds: int
     """How long the lock stays closed if this lease expires or is ended by force, in whole seconds. Left out, 0. A release opens it at once.
     Not with the mode `rate`."""
@@ -103,7 +105,8 @@ class AcquireRequest(_AcquireRequest, total=False):
     sent with a later end. Left out, the request has no end."""
     give_up: bool
     """Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it obtains anything from
-    now on. Send it with the body of the request when its caller does not want it any more. The response is 204. Left out, false."""
+    now on. Send it with the body of the request when its caller does not want it any more. With `replace`, `not_after` is then the latest
+    that a delivery of it had: so long its copies may come. Without it that is 40 seconds. The response is 204. Left out, false."""
 
 
 class _RenewRequest(TypedDict):
@@ -301,7 +304,7 @@ class LockHolder(_LockHolder, total=False):
 
 
 class LockWaiter(TypedDict):
-    """A request that waits in line."""
+    """A request that waits in line, and whose place counts."""
 
     owner_id: str
     """Who waits."""
@@ -412,7 +415,7 @@ class UnreadableLock(TypedDict):
     wrong with it."""
 
     lock_key: str
-    code: Literal["INVALID_ARGUMENT", "AMBIGUOUS_PATH", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "TOO_LATE", "CURSOR_EXPIRED", "LOCK_UNREADABLE", "STALE_TOKEN", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "ALREADY_FINISHED", "ANALYSIS_NOT_FAILED", "ANALYSIS_CHANGED", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "RUN_DIFFERS", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "RUN_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "CLOCK_SKEW", "DEADLINE_EXCEEDED"]
+    code: Literal["INVALID_ARGUMENT", "AMBIGUOUS_PATH", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "TOO_LATE", "CURSOR_EXPIRED", "LOCK_UNREADABLE", "STALE_TOKEN", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "ALREADY_FINISHED", "ANALYSIS_NOT_FAILED", "ANALYSIS_CHANGED", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "RUN_DIFFERS", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "RUN_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "CLOCK_SKEW", "DEADLINE_EXCEEDED"]
     """`DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place."""
 
 
@@ -459,7 +462,8 @@ class LockSetAcquireRequest(_LockSetAcquireRequest, total=False):
     sent with a later end. Left out, the request has no end."""
     give_up: bool
     """Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it obtains anything from
-    now on. Send it with the body of the request when its caller does not want it any more. The response is 204. Left out, false."""
+    now on. Send it with the body of the request when its caller does not want it any more. With `replace`, `not_after` is then the latest
+    that a delivery of it had: so long its copies may come. Without it that is 40 seconds. The response is 204. Left out, false."""
 
 
 class LockSetToken(TypedDict):
@@ -595,7 +599,8 @@ class RunBeginRequest(_RunBeginRequest, total=False):
     sent with a later end. Left out, the request has no end."""
     give_up: bool
     """Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it obtains anything from
-    now on. Send it with the body of the request when its caller does not want it any more. The response is 204. Left out, false."""
+    now on. Send it with the body of the request when its caller does not want it any more. With `replace`, `not_after` is then the latest
+    that a delivery of it had: so long its copies may come. Without it that is 40 seconds. The response is 204. Left out, false."""
 
 
 class _RunGranted(TypedDict):
@@ -807,7 +812,8 @@ class AnalysisLockRequest(_AnalysisLockRequest, total=False):
     sent with a later end. Left out, the request has no end."""
     give_up: bool
     """Give up the request with this `request_id`: what it obtained ends, its place in line too, and no delivery of it obtains anything from
-    now on. Send it with the body of the request when its caller does not want it any more. The response is 204. Left out, false."""
+    now on. Send it with the body of the request when its caller does not want it any more. With `replace`, `not_after` is then the latest
+    that a delivery of it had: so long its copies may come. Without it that is 40 seconds. The response is 204. Left out, false."""
 
 
 class _AnalysisGranted(TypedDict):
