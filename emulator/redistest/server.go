@@ -82,7 +82,8 @@ func StartAhead(t testing.TB, by time.Duration, args ...string) *Server {
 	if err := os.WriteFile(source, aheadText, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "gcc", "-shared", "-fPIC", "-O1", "-o", s.preload(), source) //nolint:gosec // ours
+	//nolint:gosec // the test's own
+	build := exec.CommandContext(t.Context(), "gcc", "-shared", "-fPIC", "-O1", "-o", s.preload(), source)
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
