@@ -42,7 +42,7 @@ func TestOutageThatAHolderSurvives(t *testing.T) {
 			inWorlds(t, func(w *world) {
 				for _, more := range []time.Duration{0, 200 * time.Millisecond} {
 					begin := time.Now()
-					w.fault = func(ctx context.Context, k call) fault {
+					w.meets(func(ctx context.Context, k call) fault {
 						if since := time.Since(begin); k.name != "renew" || since < ttl/3-time.Millisecond || since >= ttl/3+outage+more {
 							return fault{}
 						}
@@ -50,13 +50,13 @@ func TestOutageThatAHolderSurvives(t *testing.T) {
 							return hang(ctx)
 						}
 						return fault{err: errNetwork}
-					}
+					})
 					l := w.take(w.client(nil), "deploy", &locks.LockOptions{TTL: ttl})
 					time.Sleep(ttl)
 					if err := locks.Check(l.Context()); (err == nil) != (more == 0) {
 						w.t.Errorf("ttl %v, an outage of %v, hangs %v: %v", ttl, outage+more, hangs, err)
 					}
-					w.fault = nil
+					w.meets(nil)
 					_ = l.Unlock(w.t.Context())
 				}
 			})
