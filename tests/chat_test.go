@@ -53,6 +53,7 @@ func (g *guest) run() {
 		}
 		if err != nil {
 			g.refused++
+			g.t.Logf("%s is refused: %v", g.name, err)
 			g.mu.Unlock()
 			continue
 		}

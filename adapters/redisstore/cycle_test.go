@@ -102,8 +102,8 @@ func TestCycle(t *testing.T) {
 			all, n)
 	}
 	t.Logf("%d bytes of the file", len(added)/cycles)
-	if len(added)/cycles > 1340 {
-		t.Errorf("%d bytes of the file for each cycle, 1340 at most", len(added)/cycles)
+	if len(added)/cycles > 1380 {
+		t.Errorf("%d bytes of the file for each cycle, 1380 at most", len(added)/cycles)
 	}
 	for command, calls := range between.calls {
 		if after.calls[command] -= calls; after.calls[command] == 0 {

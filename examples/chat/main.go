@@ -61,7 +61,7 @@ func front(ctx context.Context, listen string, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	l := cluster.NewLocator(c.Placements("default", "chat"), nil)
+	l := cluster.NewLocator(c.Placements("default", "chat"), &cluster.LocatorOptions{Observe: failures("the front")})
 	if err := l.Start(ctx); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -175,7 +176,7 @@ func host(name, server, secret, lease string, replaces []string) error {
 		return err
 	}
 	o := &cluster.Options{Kinds: []string{"room"}, Address: listener.Addr().String(), TTL: ttl,
-		IdleAfter: time.Minute, ServeOnly: true}
+		IdleAfter: time.Minute, ServeOnly: true, Observe: failures(name)}
 	if len(replaces) == 2 {
 		number, err := strconv.ParseInt(replaces[1], 10, 64)
 		if err != nil {
@@ -188,7 +189,7 @@ func host(name, server, secret, lease string, replaces []string) error {
 	if r.member, err = cluster.NewMember(placements, name, r, o); err != nil {
 		return err
 	}
-	l := cluster.NewLocator(placements, nil)
+	l := cluster.NewLocator(placements, &cluster.LocatorOptions{Observe: failures(name)})
 	h, err := cluster.NewHandler(r.member, l, websocket.Server{Handler: r.visit, Handshake: sameOrigin},
 		cluster.HandlerOptions{Identity: identity, Secret: []byte(secret)})
 	if err != nil {
@@ -203,6 +204,15 @@ func host(name, server, secret, lease string, replaces []string) error {
 	err = r.member.Stop(ctx)             // hands the rooms over
 	l.Stop()
 	return errors.Join(err, s.Shutdown(ctx))
+}
+
+// failures logs what a guest may see: also a request that was refused.
+func failures(who string) func(cluster.Event) {
+	return func(e cluster.Event) {
+		if e.What == cluster.RequestFailed || e.What == cluster.ActivationFailed {
+			log.Printf("%s: %s: %v", who, e.What, e.Err)
+		}
+	}
 }
 
 // sameOrigin refuses pages of others: a browser lets every page open a WebSocket.
