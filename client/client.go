@@ -78,7 +78,8 @@ type Options struct {
 	// HTTP sends the requests; nil means a client that keeps up to 256 connections to a server open for the next requests;
 	// that of net/http keeps two. Its Timeout bounds tries beside the times that are said above. Redirects are not
 	// followed, whatever it says. After a try without a response its idle connections are closed, so that the next one
-	// makes a new connection.
+	// makes a new connection. One of HTTP/2 is not idle while other requests use it: a transport with a SendPingTimeout
+	// finds out that it is dead.
 	HTTP *http.Client
 
 	// Token returns the bearer token of a request; nil sends none, which a server in development mode accepts. With a
@@ -125,29 +126,60 @@ const deadTime = 3 * time.Second
 // maxIdle is how many connections to a server stay open while no request needs them, for a minute and a half.
 const maxIdle = 256
 
-// pools are the transports of clients, by that of net/http of which they were made: there is one, unless the program
-// changes it.
-var pools sync.Map
+// networks are those of clients, by the transport of net/http of which they were made: there is one, unless the program
+// changes that.
+var networks sync.Map
 
-// transport is that of net/http with more connections, for all clients together: net/http closes all but two after each
-// request, so that a program with more requests at once would connect for each of them. What a program has put in its
-// place is used as it is (nil).
+// network sends the requests of all clients together. Its transport is that of net/http with more connections, which
+// closes all but two after each request, so that a program with more requests at once would connect for each of them.
+type network struct {
+	common *http.Transport
+	now    atomic.Pointer[connections]
+}
+
+// connections are those of a network since a time.
+type connections struct {
+	*http.Transport
+
+	since time.Time
+}
+
+// transport is the way of requests. What a program has put in the place of net/http's is used as it is (nil).
 func transport() http.RoundTripper {
 	common, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil
 	}
-	if pool, ok := pools.Load(common); ok {
-		return pool.(*http.Transport) //nolint:forcetypeassert // nothing else is stored
+	if n, ok := networks.Load(common); ok {
+		return n.(*network) //nolint:forcetypeassert // nothing else is stored
 	}
-	own := common.Clone()
+	own := &network{common: common}
+	own.now.Store(own.connect())
+	n, _ := networks.LoadOrStore(common, own)
+	return n.(*network) //nolint:forcetypeassert // as above
+}
+
+func (n *network) connect() *connections {
+	own := n.common.Clone()
 	if own.HTTP2 == nil { // one connection is that of all requests: when it is dead, none must wait for it for long
 		own.HTTP2 = &http.HTTP2Config{SendPingTimeout: deadTime, PingTimeout: deadTime}
 	}
 	own.MaxIdleConnsPerHost = max(own.MaxIdleConnsPerHost, maxIdle)
 	own.MaxIdleConns = max(own.MaxIdleConns, maxIdle)
-	pool, _ := pools.LoadOrStore(common, own)
-	return pool.(*http.Transport) //nolint:forcetypeassert // as above
+	return &connections{own, time.Now()}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	return n.now.Load().RoundTrip(r)
+}
+
+// renew has the next requests connect again, because one that was sent then had no response: also where others use its
+// connection, as all do of HTTP/2, and so keep it open.
+func (n *network) renew(sent time.Time) {
+	if old := n.now.Load(); !old.since.After(sent) && n.now.CompareAndSwap(old, n.connect()) {
+		old.CloseIdleConnections()
+	}
 }
 
 // waiting is the client, which waits so much longer for a response.

@@ -307,7 +307,7 @@ func (c *Client) send(
 		if errors.Is(err, http.ErrSchemeMismatch) {
 			err = schemeError{c.name + " is a server without TLS: its address begins with http://"}
 		}
-		c.renewConnections(err, time.Since(begin))
+		c.renewConnections(err, begin)
 		_, distrusted := errors.AsType[*tls.CertificateVerificationError](err)
 		return nil, nil, !distrusted && !contracts.Final(err), err
 	}
@@ -315,18 +315,23 @@ func (c *Client) send(
 	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
 	content, err = io.ReadAll(io.LimitReader(w.Body, most))
 	if err != nil {
-		c.renewConnections(err, time.Since(begin))
+		c.renewConnections(err, begin)
 		return nil, nil, true, fmt.Errorf("read the response: %w", err)
 	}
 	return w, content, false, nil
 }
 
-// renewConnections closes the connections that no request uses, if one had no response for so long that its connection
-// may be dead: then those that were idle meanwhile are so as well, and the next try makes a new one.
-func (c *Client) renewConnections(err error, took time.Duration) {
-	if took >= silentTime && (errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err)) {
-		c.http.CloseIdleConnections()
+// renewConnections has the next try make a new connection, if one that was sent then had no response for so long that
+// its connection may be dead: then those that were idle meanwhile are so as well.
+func (c *Client) renewConnections(err error, sent time.Time) {
+	if time.Since(sent) < silentTime || !errors.Is(err, context.DeadlineExceeded) && !os.IsTimeout(err) {
+		return
 	}
+	if n, ok := c.http.Transport.(*network); ok {
+		n.renew(sent)
+		return
+	}
+	c.http.CloseIdleConnections()
 }
 
 // silentTime is how long a request had no response when its connection may be dead. The last try of a lease is shorter.
