@@ -227,6 +227,13 @@ class LocksTest(unittest.TestCase):
         p.value._term.over.set()
         p.value._renewing.set()
 
+    def test_without_time_for_more_and_without_a_wait_there_is_one_try(self) -> None:
+        locks = leasehold.Locks(self.server, owner="me", retry_for=0, clock=self.clock)
+        p = Program(lambda: locks.hold("k", wait=0).acquire().release())
+        self.clock.run(3)
+        self.assertIsNone(p.error)
+        self.assertEqual(len(self.sent("acquire")), 1)
+
     def test_retries_obey_the_server(self) -> None:
         self.server.answers["acquire"] = [fails(codes.RateLimited(problem={"retry_after_ms": 5000, "retryable": True}, status=429))]
         p = Program(lambda: self.locks.hold("k").acquire())

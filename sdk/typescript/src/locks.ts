@@ -28,7 +28,7 @@ export interface LocksOptions extends ServerOptions {
   /**
    * For how long an acquire is sent again while no definite response arrives, and how much longer than its wait it lasts at most, in milliseconds. Left out they
    * are 10 000 and 5000, for one that does not wait 3000, but less than a second while nothing at the address has ever answered as a server does, and no
-   * connection is made or another server answers: the address may be wrong.
+   * connection is made or another server answers: the address may be wrong. 0 is a single try. The first try has 2000 in any case.
    */
   readonly retryFor?: number
   /** Is called for each event, in their order. An error that it throws is dropped. */
@@ -378,7 +378,10 @@ export class Locks {
     const calling = new Scope(o.signal, this.#closed.signal)
     const late = new ConnectionError('no definite response arrived in time')
     const most = o.ifAvailable ? 0 : (o.wait ?? Infinity)
-    if (most < Infinity) calling.within(clock, most + (this.#o.retryFor ?? (most > 0 ? callTime : atOnceTime)), () => late)
+    if (most < Infinity) {
+      const beyond = this.#o.retryFor === undefined ? (most > 0 ? callTime : atOnceTime) : Math.max(tryTime(0), this.#o.retryFor)
+      calling.within(clock, most + beyond, () => late)
+    }
     const waiting = new Scope(calling.signal)
     if (o.wait !== undefined) waiting.within(clock, o.wait, () => undefined)
     const deadline = o.wait === undefined ? undefined : add(moment(clock), o.wait)

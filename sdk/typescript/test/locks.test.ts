@@ -588,6 +588,13 @@ describe('ends', () => {
     assert.equal(ends(server, clock)[3], 4000)
   })
 
+  test('without time for more, and without a wait, it has one try', async () => {
+    const { clock, server, locks } = world({ retryFor: 0 })
+    server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }
+    await assert.rejects(clock.until(locks.acquire('deploy', { wait: 0 })), LockHeldError)
+    assert.equal(await clock.until(locks.acquire('deploy', { ifAvailable: true })), null)
+  })
+
   test('it ends two seconds after its caller does at the latest', async () => {
     const { clock, server, locks } = world()
     server.holder = { owner: 'bob', request: 'x', token: 7, until: clock.time + 90_000, ttl: 30_000 }

@@ -54,7 +54,7 @@ from ._call import Background, Cancelled, bounded, on_fork, owe, spawn, tell
 from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed, run, start, try_again
 from ._check import MAX_TTL
 from ._term import Term
-from ._time import AT_ONCE_TIME, CALL_TIME, GRACE_TIME, MOST_TRY_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
+from ._time import AT_ONCE_TIME, CALL_TIME, FIRST_TRY_TIME, GRACE_TIME, MOST_TRY_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
 from .client import new_request_id
 from .errors import (
     ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
@@ -175,7 +175,7 @@ class Locks:
     retry_for
         For how many seconds an acquire is sent again while no definite response arrives, and how much longer than its wait it lasts at most. None is
         10 and 5, for one that does not wait 3, but less than one while nothing at the address has ever answered as a server does, and no connection
-        can be made or another server answers: the address may be wrong.
+        can be made or another server answers: the address may be wrong. 0 is a single try. The first try has 2 seconds in any case.
     release_timeout
         How many seconds the end of a block waits for the release, which goes on in the background after that until the lease ends.
     observe
@@ -608,7 +608,7 @@ class _Acquire:
         if self.deadline is None and self.o.wait:
             self.deadline = now + self.o.wait
         if self.latest is None and self.o.wait is not None:
-            beyond = self.client._retry_for if self.client._insists else CALL_TIME if self.o.wait else AT_ONCE_TIME
+            beyond = max(FIRST_TRY_TIME, self.client._retry_for) if self.client._insists else CALL_TIME if self.o.wait else AT_ONCE_TIME
             self.latest = now + self.o.wait + beyond
 
     def run(self, cancel: Signal, use: Callable[[Moment, dict[str, Any]], R]) -> Steps[R]:
