@@ -276,7 +276,7 @@ func TestChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // a process that was killed ends soon after
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // one that was killed ends soon after, which is told to its parent alone
 		environ, _ := os.ReadFile(filepath.Join("/proc", string(child), "environ"))
 		if !strings.Contains(string(environ), variable+"=") {
 			break

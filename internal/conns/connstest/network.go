@@ -61,16 +61,44 @@ func (n *Network) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// carry takes what comes from one side to the other, or nowhere. Of a connection that is dead nobody learns that the
-// other side has closed it.
+// packet is what one side sent at once, or why it sends nothing more.
+type packet struct {
+	bytes []byte
+	err   error
+	due   time.Time // on the other side
+}
+
+// carry takes what one side sends at once: a sender may hold a mutex meanwhile, and where others wait for that, the
+// clock of a bubble does not move.
 func (n *Network) carry(w *way, from, to net.Conn) {
-	buf := make([]byte, 32<<10)
+	sent, over := make(chan packet, 64), make(chan struct{})
+	go func() {
+		defer close(over)
+		n.deliver(w, sent, from, to)
+	}()
 	for {
+		buf := make([]byte, 32<<10)
 		got, err := from.Read(buf)
 		select {
-		case <-time.After(latency):
+		case sent <- packet{buf[:got], err, time.Now().Add(latency)}:
+		case <-over:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// deliver brings what was sent to the other side, or nowhere. Of a connection that is dead nobody learns that the other
+// side has closed it.
+func (n *Network) deliver(w *way, sent <-chan packet, from, to net.Conn) {
+	for p := range sent {
+		select {
+		case <-time.After(time.Until(p.due)):
 		case <-n.closed: // whoever closes the network may hold what keeps the clock from moving
 		}
+		err := p.err
 		if w.dead.Load() {
 			if err != nil {
 				return
@@ -78,7 +106,7 @@ func (n *Network) carry(w *way, from, to net.Conn) {
 			continue
 		}
 		if err == nil {
-			_, err = to.Write(buf[:got])
+			_, err = to.Write(p.bytes)
 		}
 		if err != nil {
 			_, _ = from.Close(), to.Close()

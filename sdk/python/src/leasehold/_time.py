@@ -24,13 +24,12 @@ AT_ONCE_TIME = 3.0
 GRACE_TIME = 1.0
 """Seconds by which a call outlasts its caller at most: cleaning up goes on in the background."""
 
-FIRST_TRY_TIME = 2.0
 MOST_TRY_TIME = 15.0
 
 
 def try_time(failed: int, most: float = MOST_TRY_TIME) -> float:
     """Seconds of a try that follows so many which had no response: 2 of the first, then twice as long each time."""
-    return min(most, MOST_TRY_TIME, FIRST_TRY_TIME * (1 << min(failed, 4)))
+    return min(most, MOST_TRY_TIME, 2.0 * (1 << min(failed, 4)))
 
 
 def hasten(wait: float, left: float) -> float:

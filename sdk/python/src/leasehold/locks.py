@@ -54,7 +54,7 @@ from ._call import Background, Cancelled, bounded, on_fork, owe, spawn, tell
 from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed, run, start, try_again
 from ._check import MAX_TTL
 from ._term import Term
-from ._time import AT_ONCE_TIME, CALL_TIME, FIRST_TRY_TIME, GRACE_TIME, MOST_TRY_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
+from ._time import AT_ONCE_TIME, CALL_TIME, GRACE_TIME, MOST_TRY_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
 from .client import new_request_id
 from .errors import (
     ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
@@ -608,7 +608,7 @@ class _Acquire:
         if self.deadline is None and self.o.wait:
             self.deadline = now + self.o.wait
         if self.latest is None and self.o.wait is not None:
-            beyond = max(FIRST_TRY_TIME, self.client._retry_for) if self.client._insists else CALL_TIME if self.o.wait else AT_ONCE_TIME
+            beyond = max(try_time(0), self.client._retry_for) if self.client._insists else CALL_TIME if self.o.wait else AT_ONCE_TIME
             self.latest = now + self.o.wait + beyond
 
     def run(self, cancel: Signal, use: Callable[[Moment, dict[str, Any]], R]) -> Steps[R]:
