@@ -128,6 +128,7 @@ verify: generate ## Check that generated files, formatting and go.mod are up to 
 	go -C tests/console mod tidy -diff
 	go -C examples/fences mod tidy -diff
 	go -C examples/durable mod tidy -diff
+	go -C examples/frameworks mod tidy -diff
 	go -C release mod tidy -diff
 	go -C infra/tests mod tidy -diff
 

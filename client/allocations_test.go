@@ -35,7 +35,7 @@ func TestAllocationsOfAClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := testing.AllocsPerRun(200, func() {
-		_, err := c.Locks().Acquire(t.Context(), "acme", "deploy-prod",
+		_, err := c.LockAPI().Acquire(t.Context(), "acme", "deploy-prod",
 			contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann", TTLSeconds: 60})
 		if err != nil {
 			t.Fatal(err)

@@ -29,14 +29,14 @@ func (a *Analyses) Run(ctx context.Context, analysisID string, work once.Work, o
 // Acquire implements [once.Gate].
 func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	seconds, err := wholeSeconds(r.TTL)
-	if err != nil {
+	if err = cmp.Or(err, r.OfAnalysis()); err != nil {
 		return once.Grant{}, err
 	}
 	body := contracts.AnalysisLockRequest{
 		OwnerID: r.Owner, RequestID: r.RequestID, TTLSeconds: seconds, MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
 		GiveUp: r.GiveUp,
 	}
-	g, err := analysisCall(ctx, a, http.MethodPost, r.AnalysisID, "/lock", limited{
+	g, err := analysisCall(ctx, a, http.MethodPost, r.RunID, "/lock", limited{
 		with: func(end string) any { body.NotAfter = end; return &body }, givesUp: r.GiveUp,
 	}, isGrant(r))
 	if err != nil || r.GiveUp {
@@ -45,16 +45,16 @@ func (a *Analyses) Acquire(ctx context.Context, r once.Acquire) (once.Grant, err
 	if !g.Acquired {
 		return once.Grant{Reason: g.skipped.Reason, RetryAfter: milliseconds(g.skipped.RetryAfterMs), Status: g.Status,
 			Result: once.Result{
-				Failed: g.Status == string(contracts.AnalysisFailed), Result: g.skipped.Result, Reason: g.skipped.FailureReason,
+				Failed: g.Status == string(contracts.RunFailed), Result: g.skipped.Result, Reason: g.skipped.FailureReason,
 			}}, nil
 	}
 	end, err := time.Parse(time.RFC3339, g.ExpiresAt)
 	if err != nil {
-		return once.Grant{}, fmt.Errorf("invalid response of %s: expires_at %q is no time", a.client.name, g.ExpiresAt)
+		return once.Grant{}, lease.Invalid(a.client.name, fmt.Errorf("expires_at %q is no time", g.ExpiresAt))
 	}
 	return once.Grant{
 		Acquired: true, Status: g.Status, Remaining: milliseconds(g.RemainingMs), Runs: g.Runs, Failures: g.Failures,
-		Lock: once.Lock{AnalysisID: r.AnalysisID, Owner: g.OwnerID, Token: g.FencingToken, ExpiresAt: end},
+		Lock: once.Lock{RunID: r.RunID, Owner: g.OwnerID, Token: g.FencingToken, ExpiresAt: end},
 	}, nil
 }
 
@@ -64,39 +64,39 @@ func (a *Analyses) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) 
 	if err != nil {
 		return time.Time{}, err
 	}
-	r, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/refresh", contracts.AnalysisRefreshRequest{
+	r, err := analysisCall(ctx, a, http.MethodPost, l.RunID, "/refresh", contracts.AnalysisRefreshRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, TTLSeconds: seconds,
 	}, func(got contracts.AnalysisLock) error {
-		return cmp.Or(sameAnalysis(l.AnalysisID, got.AnalysisID), lease.SameToken(l.Token, got.FencingToken))
+		return cmp.Or(sameAnalysis(l.RunID, got.AnalysisID), lease.SameToken(l.Token, got.FencingToken))
 	})
 	if err != nil {
 		return time.Time{}, err
 	}
 	end, err := time.Parse(time.RFC3339, r.ExpiresAt)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("invalid response of %s: expires_at %q is no time", a.client.name, r.ExpiresAt)
+		return time.Time{}, lease.Invalid(a.client.name, fmt.Errorf("expires_at %q is no time", r.ExpiresAt))
 	}
 	return end, nil
 }
 
 // Release implements [once.Gate].
 func (a *Analyses) Release(ctx context.Context, l once.Lock, failed string) error {
-	_, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/release", contracts.AnalysisReleaseRequest{
+	_, err := analysisCall(ctx, a, http.MethodPost, l.RunID, "/release", contracts.AnalysisReleaseRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, FailureReason: failed,
-	}, func(got contracts.AnalysisReleased) error { return sameAnalysis(l.AnalysisID, got.AnalysisID) })
+	}, func(got contracts.AnalysisReleased) error { return sameAnalysis(l.RunID, got.AnalysisID) })
 	return err
 }
 
 // Finish implements [once.Gate].
 func (a *Analyses) Finish(ctx context.Context, l once.Lock, r once.Result) error {
-	status := contracts.AnalysisReady
+	status := contracts.RunReady
 	if r.Failed {
-		status = contracts.AnalysisFailed
+		status = contracts.RunFailed
 	}
-	_, err := analysisCall(ctx, a, http.MethodPost, l.AnalysisID, "/finish", contracts.AnalysisFinishRequest{
+	_, err := analysisCall(ctx, a, http.MethodPost, l.RunID, "/finish", contracts.AnalysisFinishRequest{
 		OwnerID: l.Owner, FencingToken: l.Token, Status: status, Result: r.Result, FailureReason: r.Reason,
 	}, func(f contracts.AnalysisFinished) error {
-		return errors.Join(sameAnalysis(l.AnalysisID, f.AnalysisID), sameEnd(status, f.Status))
+		return errors.Join(sameAnalysis(l.RunID, f.AnalysisID), sameEnd(status, f.Status))
 	})
 	return err
 }
@@ -136,8 +136,8 @@ func (a *Analyses) List(ctx context.Context, q AnalysisQuery) (contracts.Analysi
 }
 
 // Retry lets a FAILED analysis run again; it needs the administrator's scope. An empty RequestID is filled in. With the
-// FinishedAt that the analysis showed, the request is for that failure alone: the error ANALYSIS_CHANGED means that it
-// failed again. The error ANALYSIS_NOT_FAILED means that there is nothing to retry; after an [UnknownOutcomeError],
+// FinishedAt that the analysis showed, the request is for that failure alone: the error END_CHANGED means that it
+// failed again. The error NOT_FAILED means that there is nothing to retry; after an [UnknownOutcomeError],
 // send the same request with its RequestID again.
 func (a *Analyses) Retry(ctx context.Context, analysisID string, r contracts.AnalysisRetryRequest) (
 	contracts.AnalysisRetried, error) {
@@ -189,11 +189,11 @@ func isGrant(r once.Acquire) func(grant) error {
 	return func(g grant) error {
 		switch {
 		case !g.Acquired && (g.skipped.Reason == contracts.SkipLocked || g.skipped.Reason == contracts.SkipAlreadyFinished):
-			return sameAnalysis(r.AnalysisID, g.skipped.AnalysisID)
+			return sameAnalysis(r.RunID, g.skipped.AnalysisID)
 		case !g.Acquired || g.FencingToken <= 0 || g.RemainingMs <= 0:
 			return lease.ErrMissing
 		}
-		return cmp.Or(sameAnalysis(r.AnalysisID, g.AnalysisID), lease.SameOwner(r.Owner, g.OwnerID))
+		return cmp.Or(sameAnalysis(r.RunID, g.AnalysisID), lease.SameOwner(r.Owner, g.OwnerID))
 	}
 }
 

@@ -80,7 +80,7 @@ func TestOverHTTP(t *testing.T) {
 		time.Sleep(time.Hour)
 		c, _ := gateServer(t)
 		out, err := c.Run(t.Context(), "a1", func(ctx context.Context, l once.Lock) (string, error) {
-			want(t, "lock", l, once.Lock{AnalysisID: "a1", Owner: "w1", Token: 1,
+			want(t, "lock", l, once.Lock{RunID: "a1", Owner: "w1", Token: 1,
 				ExpiresAt: bubble.Add(time.Hour + 5*time.Minute)})
 			skipped, err := c.Run(ctx, "a1", say("twice"), &once.Options{Owner: "w2"})
 			want(t, "error", err, nil)
@@ -219,7 +219,7 @@ func TestRetryOverHTTP(t *testing.T) {
 				got.Retry = nil // the time: the waits before retries are random
 				want(t, "retried", got, contracts.AnalysisRetried{AnalysisID: "a1", Status: "PENDING", Replayed: lost})
 				if _, err := c.Retry(t.Context(), "a1", contracts.AnalysisRetryRequest{OwnerID: "root", Reason: "x"}); !errors.Is(
-					err, contracts.CodeAnalysisNotFailed) {
+					err, contracts.CodeNotFailed) {
 					t.Errorf("what is not FAILED: %v", err)
 				}
 				out, err := c.Run(t.Context(), "a1", say("done"), nil)
@@ -283,7 +283,7 @@ func TestCodesOfAHolder(t *testing.T) {
 				body, _ := json.Marshal(contracts.Problem{Code: code, Title: info.Title, Status: info.Status,
 					Retryable: info.Retryable})
 				c := analyses(t, answering(info.Status, "application/problem+json", string(body)))
-				_, err := c.Refresh(t.Context(), once.Lock{AnalysisID: "a1", Owner: "w", Token: 1}, time.Minute)
+				_, err := c.Refresh(t.Context(), once.Lock{RunID: "a1", Owner: "w", Token: 1}, time.Minute)
 				if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != code || !errors.Is(err, code) {
 					t.Errorf("%v does not carry the code", err)
 				}
@@ -330,7 +330,7 @@ func TestStrangeResponses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := analyses(t, answering(c.status, c.media, c.say))
-			g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "w", RequestID: "r", TTL: time.Minute})
+			g, err := gate.Acquire(t.Context(), once.Acquire{RunID: "a1", Owner: "w", RequestID: "r", TTL: time.Minute})
 			if err == nil || !strings.Contains(err.Error(), c.want) || g.Acquired {
 				t.Errorf("%+v, %v; want %q", g, err, c.want)
 			}
@@ -347,7 +347,7 @@ func TestRemainingIsTheServers(t *testing.T) {
 	gate := analyses(t, answering(200, "application/json",
 		`{"analysis_id":"a1","owner_id":"sub#w","acquired":true,"fencing_token":1,`+
 			`"remaining_ms":41000,"expires_at":"2026-01-01T00:00:41.000Z","runs":1,"failures":0,"replayed":true}`))
-	g, err := gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "w", RequestID: "r", TTL: time.Minute})
+	g, err := gate.Acquire(t.Context(), once.Acquire{RunID: "a1", Owner: "w", RequestID: "r", TTL: time.Minute})
 	if err != nil || g.Remaining != 41*time.Second || g.Lock.Owner != "sub#w" {
 		t.Errorf("%+v, %v; want 41s", g, err)
 	}
@@ -361,8 +361,8 @@ func TestArgumentsOfAnalyses(t *testing.T) {
 	}
 	c := analyses(t, answering(200, "text/html", ""))
 	for _, ttl := range []time.Duration{0, -time.Second, 1500 * time.Millisecond, 999 * time.Millisecond} {
-		_, acquire := c.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", TTL: ttl})
-		_, refresh := c.Refresh(t.Context(), once.Lock{AnalysisID: "a1", Token: 1}, ttl)
+		_, acquire := c.Acquire(t.Context(), once.Acquire{RunID: "a1", TTL: ttl})
+		_, refresh := c.Refresh(t.Context(), once.Lock{RunID: "a1", Token: 1}, ttl)
 		if !errors.Is(acquire, contracts.CodeInvalidArgument) || !errors.Is(refresh, contracts.CodeInvalidArgument) {
 			t.Errorf("a ttl of %v: %v, %v", ttl, acquire, refresh)
 		}

@@ -3,23 +3,24 @@
 //
 // Hold a lock while I work:
 //
-//	l, err := client.NewLocks("http://127.0.0.1:8080", "default", nil)
+//	c, err := client.New("http://127.0.0.1:8080", nil)
+//	l, err := c.Locks("default", nil)
 //	err = l.Do(ctx, "deploy-prod", nil, func(ctx context.Context, lock *locks.Lock) error {
 //		return deploy(ctx, lock.Token()) // ctx ends before another can have the lock
 //	})
 //
 // Run this once and give me its result, or IDs:
 //
-//	c, err := client.New("http://127.0.0.1:8080", nil)
-//	receipt, err := once.Do(ctx, c.Runs("default"), "order-1024", charge, nil)
+//	receipt, err := once.Do(ctx, c.Runs("default"), "order-1024", order, charge, nil)
 //	ids, err := kazahana.New(c.MachineIDs(), nil) // then ids.NextID(ctx)
 //
-// [Client.Locks] and the others send single requests; [NewLocks] and the packages once and kazahana keep what they get.
+// [Client.LockAPI] and the others send single requests; [Client.Locks] and the packages once and kazahana keep what
+// they get.
 //
 // # Errors
 //
-// What the server rejects is a [*contracts.Error]: errors.Is matches its code, errors.As gives the rest. Any other
-// error means that no usable response arrived.
+// What the server rejects is a [*contracts.Error]: errors.Is matches its code, errors.As gives the rest. Where there
+// was no usable response, it matches [contracts.ErrNoResponse] or [contracts.ErrInvalidResponse].
 //
 // # Retries
 //
@@ -43,7 +44,7 @@
 // A caller that sets NotAfter keeps it, and the error TOO_LATE is the caller's then.
 //
 // A command with GiveUp gives up the request with its RequestID and returns the zero value, and no error, once nothing
-// of it is left: see [Locks.Abandon].
+// of it is left: see [LockAPI.Abandon].
 package client
 
 import (
@@ -58,6 +59,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/bearer"
 	"github.com/leasehold-dev/leasehold/internal/ends"
 )
 
@@ -66,7 +68,7 @@ type Client struct {
 	base  string
 	name  string // the base in errors, without its password
 	http  *http.Client
-	token func(context.Context) (string, error)
+	token *bearer.Source // nil: requests have none
 	tries int
 	wait  time.Duration // that the server is asked for
 	ends  *ends.Clock   // of the server
@@ -83,7 +85,15 @@ type Options struct {
 	HTTP *http.Client
 
 	// Token returns the bearer token of a request; nil sends none, which a server in development mode accepts. With a
-	// token the base URL must begin with https://, unless it is this machine's own.
+	// token the base URL must begin with https://, unless it is this machine's own. It is called for each request, and
+	// again when the server has rejected the token ([Rejected]): if it returns another one then, the same request is sent
+	// with that, of which there are three at most. Only what becomes of the last one is the caller's.
+	//
+	// One call at a time is under way: requests that come meanwhile share it, and wait for it no longer than for a
+	// response. So its context, which ends after a minute, has no values of a request: whose token is wanted, the client
+	// says. With an error the request was not sent. It is the error of a single request at once, and of a lock or a run
+	// after three tries, within a second, while the server has never answered; later it is tried again like a connection
+	// that is refused.
 	Token func(context.Context) (string, error)
 
 	// Tries is how often a request is sent at most while no response arrives; 0 means 4. Before a retry the client waits a
@@ -105,7 +115,9 @@ func New(baseURL string, o *Options) (*Client, error) {
 			"(http:// with credentials is accepted only for this machine itself)", u.Redacted())
 	}
 	if o != nil {
-		c.token = o.Token
+		if o.Token != nil {
+			c.token = bearer.New(o.Token)
+		}
 		if o.HTTP != nil {
 			own := *o.HTTP
 			c.http = &own
@@ -210,9 +222,6 @@ func loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
-
-// Locks returns the client of the server's locks.
-func (c *Client) Locks() *Locks { return &Locks{c} }
 
 // Analyses returns the client of the server's analyses. It is a [once.Gate].
 func (c *Client) Analyses() *Analyses { return &Analyses{c} }

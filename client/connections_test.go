@@ -42,7 +42,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		var done sync.WaitGroup
 		for range callers {
 			done.Go(func() {
-				if l, err := c.Locks().Get(t.Context(), "acme", "k"); err != nil || l.State != contracts.StateActive {
+				if l, err := c.LockAPI().Get(t.Context(), "acme", "k"); err != nil || l.State != contracts.StateActive {
 					t.Errorf("%+v, %v", l, err)
 				}
 			})

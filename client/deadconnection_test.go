@@ -44,7 +44,7 @@ func TestConnectionOfHTTP2ToAServerThatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		get := func() {
-			if lock, err := c.Locks().Get(t.Context(), "acme", "k"); err != nil || lock.State != contracts.StateActive {
+			if lock, err := c.LockAPI().Get(t.Context(), "acme", "k"); err != nil || lock.State != contracts.StateActive {
 				t.Errorf("%+v, %v", lock, err)
 			}
 		}
@@ -55,7 +55,7 @@ func TestConnectionOfHTTP2ToAServerThatIsGone(t *testing.T) {
 		began := time.Now()
 		var all sync.WaitGroup
 		all.Go(func() {
-			if _, err := c.Locks().Acquire(t.Context(), "acme", "k", contracts.AcquireRequest{
+			if _, err := c.LockAPI().Acquire(t.Context(), "acme", "k", contracts.AcquireRequest{
 				OwnerID: "ann", RequestID: "r1", TTLSeconds: 30, WaitSeconds: 20,
 			}); err != nil {
 				t.Error(err)

@@ -37,22 +37,22 @@ func TestCallHasOneDeadline(t *testing.T) {
 		tries int64
 	}{
 		"acquire": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Locks().Acquire(ctx, "acme", "deploy", ask)
+			_, err := c.LockAPI().Acquire(ctx, "acme", "deploy", ask)
 			return err
 		}, 5 * time.Second, 2},
 		"acquire that waits": {func(ctx context.Context, c *client.Client) error {
 			r := ask
 			r.WaitSeconds = 10
-			_, err := c.Locks().Acquire(ctx, "acme", "deploy", r)
+			_, err := c.LockAPI().Acquire(ctx, "acme", "deploy", r)
 			return err
 		}, 15 * time.Second, 2},
 		"renew": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Locks().Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1,
+			_, err := c.LockAPI().Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 1,
 				TTLSeconds: 30})
 			return err
 		}, 5 * time.Second, 2},
 		"release": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Locks().Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1})
+			_, err := c.LockAPI().Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 1})
 			return err
 		}, 5 * time.Second, 2},
 		"a fence": {func(ctx context.Context, c *client.Client) error {
@@ -103,7 +103,7 @@ func TestNewConnectionAfterSilence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := server.Locks().Get(t.Context(), "acme", "deploy"); err == nil || s.closed.Load() != s.sent.Load() {
+		if _, err := server.LockAPI().Get(t.Context(), "acme", "deploy"); err == nil || s.closed.Load() != s.sent.Load() {
 			t.Errorf("%v: after %d tries without a response idle connections were closed %d times", err, s.sent.Load(),
 				s.closed.Load())
 		}

@@ -103,24 +103,24 @@ func grants() map[string]granting {
 		`"expires_at":"2026-01-01T00:00:30.000Z"}`
 	all := map[string]granting{
 		"acquire": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Locks().Acquire(ctx, "acme", "deploy", ask)
+			_, err := c.LockAPI().Acquire(ctx, "acme", "deploy", ask)
 			return err
 		}, granted},
 		"of package locks": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Locks().For("acme").Acquire(ctx, "deploy", ask)
+			_, err := c.LockAPI().For("acme").Acquire(ctx, "deploy", ask)
 			return err
 		}, granted},
 		"a set": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Locks().AcquireSet(ctx, "acme", contracts.LockSetAcquireRequest{LockKeys: []string{"a", "b"},
+			_, err := c.LockAPI().AcquireSet(ctx, "acme", contracts.LockSetAcquireRequest{LockKeys: []string{"a", "b"},
 				OwnerID: "ann", RequestID: "r1", TTLSeconds: 30})
 			return err
 		}, set},
 		"an analysis": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Analyses().Acquire(ctx, once.Acquire{AnalysisID: "a", Owner: "w", RequestID: "r1", TTL: time.Minute})
+			_, err := c.Analyses().Acquire(ctx, once.Acquire{RunID: "a", Owner: "w", RequestID: "r1", TTL: time.Minute})
 			return err
 		}, `{"analysis_id":"a",` + run},
 		"a run": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "a", Owner: "w", RequestID: "r1", TTL: time.Minute})
+			_, err := c.Runs("acme").Acquire(ctx, once.Acquire{RunID: "a", Owner: "w", RequestID: "r1", TTL: time.Minute})
 			return err
 		}, `{"run_id":"a",` + run},
 		"machine IDs": {func(ctx context.Context, c *client.Client) error {
@@ -206,7 +206,7 @@ func TestEndsFromDate(t *testing.T) {
 				for _, off := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 					j := &judge{t: t, off: off, dated: true, date: off, status: 200, body: "{}"}
 					c, w := asks(t, j)
-					_, _ = c.Locks().Get(t.Context(), "acme", "deploy") // whatever it says
+					_, _ = c.LockAPI().Get(t.Context(), "acme", "deploy") // whatever it says
 					j.body, w.sent = g.body, nil
 					if err := g.do(t.Context(), c); err != nil || len(w.sent) != 1 {
 						t.Errorf("off by %v: %v, after %d requests", off, err, len(w.sent))
@@ -254,7 +254,7 @@ func TestDateOfAProxy(t *testing.T) {
 					a.header = http.Header{"Date": {time.Now().Add(off).UTC().Format(http.TimeFormat)}}
 					return a
 				}
-				_, _ = cl.Locks().Get(t.Context(), "acme", "deploy") // whatever it says
+				_, _ = cl.LockAPI().Get(t.Context(), "acme", "deploy") // whatever it says
 				w.answer, w.sent = j.answer, nil
 				if err := grants()["acquire"].do(t.Context(), cl); err != nil || len(w.sent) != 1 {
 					t.Errorf("%v, after %d requests", err, len(w.sent))
@@ -286,11 +286,11 @@ func TestEndOfTheCaller(t *testing.T) {
 		const end = "1999-12-31T23:59:59.000Z"
 		for name, do := range map[string]func(c *client.Client) error{
 			"acquire": func(c *client.Client) error {
-				_, err := c.Locks().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{RequestID: "r", NotAfter: end})
+				_, err := c.LockAPI().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{RequestID: "r", NotAfter: end})
 				return err
 			},
 			"a set": func(c *client.Client) error {
-				_, err := c.Locks().AcquireSet(t.Context(), "acme", contracts.LockSetAcquireRequest{RequestID: "r", NotAfter: end})
+				_, err := c.LockAPI().AcquireSet(t.Context(), "acme", contracts.LockSetAcquireRequest{RequestID: "r", NotAfter: end})
 				return err
 			},
 			"join": func(c *client.Client) error {
@@ -340,7 +340,7 @@ func TestEachTryHasAnEnd(t *testing.T) {
 		waits.WaitSeconds = 20
 		long, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if _, err := c.Locks().Acquire(long, "acme", "deploy", waits); err != nil || len(w.sent) != 3 {
+		if _, err := c.LockAPI().Acquire(long, "acme", "deploy", waits); err != nil || len(w.sent) != 3 {
 			t.Fatalf("%v, after %d requests", err, len(w.sent))
 		}
 		for i, s := range w.sent {
@@ -352,7 +352,7 @@ func TestEachTryHasAnEnd(t *testing.T) {
 		w.sent = nil
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		if _, err := c.Locks().Acquire(ctx, "acme", "deploy", waits); err != nil {
+		if _, err := c.LockAPI().Acquire(ctx, "acme", "deploy", waits); err != nil {
 			t.Fatal(err)
 		}
 		end, _ := ctx.Deadline()

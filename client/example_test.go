@@ -24,7 +24,7 @@ func ExampleLocks() {
 	if err != nil {
 		log.Panic(err)
 	}
-	locks := c.Locks()
+	locks := c.LockAPI()
 	lease, err := locks.Acquire(ctx, "acme", "deploy-prod", contracts.AcquireRequest{OwnerID: "ci-42", TTLSeconds: 30})
 	if err != nil {
 		log.Panic(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/bearer"
 	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
@@ -89,7 +90,7 @@ func exchanges[T any](ctx context.Context, c *Client, method, path string, body 
 			return none, ended{}, nil
 		}
 		if err == nil && l.givesUp {
-			err = fmt.Errorf("invalid response of %s: it has content, although the request gave up", c.name)
+			err = lease.Invalid(c.name, errors.New("it has content, although the request gave up"))
 			return none, ended{unknown: true}, err
 		}
 		if err == nil {
@@ -178,10 +179,10 @@ func encode(body any) ([]byte, error) {
 func decode[T any](c *Client, content []byte, valid func(T) error) (T, error) {
 	var none, got T
 	if err := json.Unmarshal(content, &got); err != nil {
-		return none, fmt.Errorf("invalid response of %s: %w", c.name, err)
+		return none, lease.Invalid(c.name, err)
 	}
 	if err := valid(got); err != nil {
-		return none, fmt.Errorf("invalid response of %s: %w", c.name, err)
+		return none, lease.Invalid(c.name, err)
 	}
 	return got, nil
 }
@@ -271,10 +272,33 @@ func changesURL(path string) bool {
 // pathHeader is the header that has the path of a request as it was sent.
 const pathHeader = "Leasehold-Path"
 
+// Rejected reports, in a call of [Options.Token], whether the server has just refused the token that was returned for
+// the same request. A source that keeps tokens gets a fresh one then.
+func Rejected(ctx context.Context) bool { return bearer.Rejected(ctx) }
+
 // send sends a request once, with these header fields if there are any, and returns the response and the first bytes of
-// its body.
+// its body. If the server rejects its token, and there is another one by now, it sends the same request with that. One
+// whose token did not come in time may have it at the next try.
 func (c *Client) send(
 	ctx context.Context, method, path string, payload []byte, most int64, header http.Header,
+) (w *http.Response, content []byte, unknown bool, err error) {
+	if c.token == nil { // without what a closure costs
+		return c.sendAs(ctx, "", method, path, payload, most, header)
+	}
+	err = c.token.Send(ctx, func(token string) (rejected bool, err error) {
+		//nolint:bodyclose // sendAs has read and closed it
+		w, content, unknown, err = c.sendAs(ctx, token, method, path, payload, most, header)
+		return err == nil && w.StatusCode == http.StatusUnauthorized, err
+	})
+	if e, ok := errors.AsType[*bearer.Error](err); ok {
+		unknown = e.Ended
+	}
+	return w, content, unknown, err
+}
+
+// sendAs sends a request once, with a token if there is one.
+func (c *Client) sendAs(
+	ctx context.Context, token, method, path string, payload []byte, most int64, header http.Header,
 ) (w *http.Response, content []byte, unknown bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(payload))
 	if err != nil {
@@ -295,10 +319,6 @@ func (c *Client) send(
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.token != nil {
-		token, err := c.token(ctx)
-		if err != nil {
-			return nil, nil, false, fmt.Errorf("get a token: %w", err)
-		}
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	begin := time.Now()
@@ -309,14 +329,14 @@ func (c *Client) send(
 		}
 		c.renewConnections(err, begin)
 		_, distrusted := errors.AsType[*tls.CertificateVerificationError](err)
-		return nil, nil, !distrusted && !contracts.Final(err), err
+		return nil, nil, !distrusted && !contracts.Final(err), lease.NoResponse(err)
 	}
 	c.learn(w, time.Since(begin))
 	defer w.Body.Close() //nolint:errcheck // the body was read to its end, or is not wanted
 	content, err = io.ReadAll(io.LimitReader(w.Body, most))
 	if err != nil {
 		c.renewConnections(err, begin)
-		return nil, nil, true, fmt.Errorf("read the response: %w", err)
+		return nil, nil, true, lease.NoResponse(fmt.Errorf("read the response: %w", err))
 	}
 	return w, content, false, nil
 }
@@ -377,14 +397,15 @@ func (c *Client) rejection(w *http.Response, content []byte) (unknown bool, err 
 		e, ok := errors.AsType[*contracts.Error](err)
 		return ok && e.Retryable && w.StatusCode >= http.StatusInternalServerError, err
 	case w.StatusCode >= 300 && w.StatusCode < 400:
-		return false, fmt.Errorf(
+		return false, lease.NotLeasehold(fmt.Errorf(
 			"%s responded %s: redirects are not followed, because they could lead away from TLS; use the URL of the server itself",
-			c.name, w.Status)
+			c.name, w.Status))
 	case wantsTLS(w, content):
-		return false, schemeError{c.name + " is a server with TLS: its address begins with https://"}
+		return false, lease.NotLeasehold(schemeError{c.name + " is a server with TLS: its address begins with https://"})
 	default:
 		// A proxy in between, or another server altogether.
-		err := fmt.Errorf("%s responded %s with content type %q, which is not Leasehold", c.name, w.Status, mediaType)
+		err := lease.NotLeasehold(fmt.Errorf("%s responded %s with content type %q, which is not Leasehold", c.name, w.Status,
+			mediaType))
 		return w.StatusCode >= http.StatusInternalServerError, later{err, retryAfter(w.Header)}
 	}
 }
@@ -397,7 +418,7 @@ func (c *Client) problem(w *http.Response, content []byte) error {
 		Retryable *bool `json:"retryable"`
 	}
 	if err := json.Unmarshal(content, &p); err != nil || p.Code == "" {
-		return fmt.Errorf("invalid response of %s: status %d with a problem that cannot be read", c.name, w.StatusCode)
+		return lease.Invalid(c.name, fmt.Errorf("status %d with a problem that cannot be read", w.StatusCode))
 	}
 	e := p.Err()
 	e.Status = w.StatusCode

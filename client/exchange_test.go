@@ -95,14 +95,14 @@ func always(a answer) func(int, *http.Request) answer {
 }
 
 // over is a client on a wire.
-func over(t *testing.T, w *wire, o client.Options) *client.Locks {
+func over(t *testing.T, w *wire, o client.Options) *client.LockAPI {
 	t.Helper()
 	o.HTTP = &http.Client{Transport: w}
 	c, err := client.New("http://127.0.0.1:8080", &o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Locks()
+	return c.LockAPI()
 }
 
 // ask is an acquire with a request_id of its own.
@@ -137,14 +137,14 @@ func TestExchanges(t *testing.T) {
 	ofOther := strings.NewReplacer(`"acme"`, `"a/b"`, `"deploy"`, `"a&b=c ü/1"`).Replace
 	cases := []struct {
 		name                 string
-		do                   func(context.Context, *client.Locks) (any, error)
+		do                   func(context.Context, *client.LockAPI) (any, error)
 		method, target, body string
 		answer               string
 		want                 any
 	}{
 		{
 			"acquire",
-			func(ctx context.Context, c *client.Locks) (any, error) {
+			func(ctx context.Context, c *client.LockAPI) (any, error) {
 				return c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{
 					RequestID: "r1", OwnerID: "ann", TTLSeconds: 30, Metadata: contracts.Metadata{"a": "b"},
 				})
@@ -153,20 +153,20 @@ func TestExchanges(t *testing.T) {
 			aLease,
 		}, {
 			"acquire with the least",
-			func(ctx context.Context, c *client.Locks) (any, error) {
+			func(ctx context.Context, c *client.LockAPI) (any, error) {
 				return c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{RequestID: "r1", TTLSeconds: 30})
 			},
 			"POST", path + "/acquire", `{"request_id":"r1","ttl_seconds":30}`, granted, aLease,
 		}, {
 			"renew",
-			func(ctx context.Context, c *client.Locks) (any, error) {
+			func(ctx context.Context, c *client.LockAPI) (any, error) {
 				return c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{RequestID: "n1", OwnerID: "ann", FencingToken: 7,
 					TTLSeconds: 30})
 			},
 			"POST", path + "/renew", `{"fencing_token":7,"owner_id":"ann","request_id":"n1","ttl_seconds":30}`, granted, aLease,
 		}, {
 			"release",
-			func(ctx context.Context, c *client.Locks) (any, error) {
+			func(ctx context.Context, c *client.LockAPI) (any, error) {
 				return c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{RequestID: "e1", OwnerID: "ann", FencingToken: 7})
 			},
 			"POST", path + "/release", `{"fencing_token":7,"owner_id":"ann","request_id":"e1"}`, ended,
@@ -176,7 +176,7 @@ func TestExchanges(t *testing.T) {
 			},
 		}, {
 			"force-release",
-			func(ctx context.Context, c *client.Locks) (any, error) {
+			func(ctx context.Context, c *client.LockAPI) (any, error) {
 				return c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{
 					RequestID: "f1", OwnerID: "root", Reason: "hangs", LeaseID: "l1",
 				})
@@ -185,17 +185,17 @@ func TestExchanges(t *testing.T) {
 			forced,
 		}, {
 			"get",
-			func(ctx context.Context, c *client.Locks) (any, error) { return c.Get(ctx, "acme", "deploy") },
+			func(ctx context.Context, c *client.LockAPI) (any, error) { return c.Get(ctx, "acme", "deploy") },
 			"GET", path, "", seen, aLock,
 		}, {
 			"list all",
-			func(ctx context.Context, c *client.Locks) (any, error) {
+			func(ctx context.Context, c *client.LockAPI) (any, error) {
 				return c.List(ctx, "acme", client.LockQuery{})
 			},
 			"GET", "/v1/tenants/acme/locks", "", `{"locks":[]}`, contracts.LockPage{Locks: []contracts.Lock{}},
 		}, {
 			"list some",
-			func(ctx context.Context, c *client.Locks) (any, error) {
+			func(ctx context.Context, c *client.LockAPI) (any, error) {
 				return c.List(ctx, "a/b", client.LockQuery{Prefix: "a&b=c ü", State: contracts.StateReleased, PageSize: 5,
 					PageToken: "ZGVwbG95"})
 			},
@@ -274,7 +274,7 @@ func TestBaseMayHaveAPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Locks().List(t.Context(), "acme", client.LockQuery{}); err != nil ||
+	if _, err := c.LockAPI().List(t.Context(), "acme", client.LockQuery{}); err != nil ||
 		w.sent[0].target != "/leasehold/v1/tenants/acme/locks" {
 		t.Errorf("sent %+v, %v", w.sent, err)
 	}
@@ -298,20 +298,20 @@ func TestNewRefusesWhatIsNoServer(t *testing.T) {
 
 // TestRequestIDIsMadeUpOnce: LS-ACQ-004, LS-RNW-003 and LS-REL-003 need every delivery to carry the same request_id.
 func TestRequestIDIsMadeUpOnce(t *testing.T) {
-	for name, do := range map[string]func(context.Context, *client.Locks) error{
-		"acquire": func(ctx context.Context, c *client.Locks) error {
+	for name, do := range map[string]func(context.Context, *client.LockAPI) error{
+		"acquire": func(ctx context.Context, c *client.LockAPI) error {
 			_, err := c.Acquire(ctx, "acme", "deploy", contracts.AcquireRequest{TTLSeconds: 30})
 			return err
 		},
-		"renew": func(ctx context.Context, c *client.Locks) error {
+		"renew": func(ctx context.Context, c *client.LockAPI) error {
 			_, err := c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{FencingToken: 7, TTLSeconds: 30})
 			return err
 		},
-		"release": func(ctx context.Context, c *client.Locks) error {
+		"release": func(ctx context.Context, c *client.LockAPI) error {
 			_, err := c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{FencingToken: 7})
 			return err
 		},
-		"force-release": func(ctx context.Context, c *client.Locks) error {
+		"force-release": func(ctx context.Context, c *client.LockAPI) error {
 			_, err := c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{Reason: "hangs"})
 			return err
 		},
@@ -436,19 +436,21 @@ func TestWhatIsSentAgain(t *testing.T) {
 // TestResponsesOfSomethingElse: a server that answers everything with 200 and JSON of its own has granted nothing.
 func TestResponsesOfSomethingElse(t *testing.T) {
 	commands := map[string]bool{"acquire": true, "renew": true, "release": true, "force-release": true}
-	for name, do := range map[string]func(context.Context, *client.Locks) (any, error){
-		"acquire": func(ctx context.Context, c *client.Locks) (any, error) { return c.Acquire(ctx, "acme", "deploy", ask) },
-		"renew": func(ctx context.Context, c *client.Locks) (any, error) {
+	for name, do := range map[string]func(context.Context, *client.LockAPI) (any, error){
+		"acquire": func(ctx context.Context, c *client.LockAPI) (any, error) {
+			return c.Acquire(ctx, "acme", "deploy", ask)
+		},
+		"renew": func(ctx context.Context, c *client.LockAPI) (any, error) {
 			return c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{FencingToken: 7, TTLSeconds: 30})
 		},
-		"release": func(ctx context.Context, c *client.Locks) (any, error) {
+		"release": func(ctx context.Context, c *client.LockAPI) (any, error) {
 			return c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{FencingToken: 7})
 		},
-		"force-release": func(ctx context.Context, c *client.Locks) (any, error) {
+		"force-release": func(ctx context.Context, c *client.LockAPI) (any, error) {
 			return c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{Reason: "hangs"})
 		},
-		"get": func(ctx context.Context, c *client.Locks) (any, error) { return c.Get(ctx, "acme", "deploy") },
-		"list": func(ctx context.Context, c *client.Locks) (any, error) {
+		"get": func(ctx context.Context, c *client.LockAPI) (any, error) { return c.Get(ctx, "acme", "deploy") },
+		"list": func(ctx context.Context, c *client.LockAPI) (any, error) {
 			return c.List(ctx, "acme", client.LockQuery{})
 		},
 	} {
@@ -492,7 +494,7 @@ func TestScheme(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = server.Locks().Get(t.Context(), "acme", "k")
+		_, err = server.LockAPI().Get(t.Context(), "acme", "k")
 		if err == nil || !strings.Contains(err.Error(), c.says) || contracts.Final(err) != c.final || dials.Load() != 1 {
 			t.Errorf("%s: %v, final: %t, after %d connections", c.address, err, contracts.Final(err), dials.Load())
 		}
@@ -664,21 +666,71 @@ func TestToken(t *testing.T) {
 			}
 			return reply(200, "application/json", granted)
 		}}
-		type key struct{}
 		asked := 0
-		c := over(t, w, client.Options{Token: func(ctx context.Context) (string, error) {
+		c := over(t, w, client.Options{Token: func(context.Context) (string, error) {
 			asked++
-			return fmt.Sprint("token-", ctx.Value(key{}), asked), nil
+			return fmt.Sprint("token-", asked), nil
 		}})
-		if _, err := c.Acquire(context.WithValue(t.Context(), key{}, "x"), "acme", "deploy", ask); err != nil {
+		if _, err := c.Acquire(t.Context(), "acme", "deploy", ask); err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []string{"Bearer token-x1", "Bearer token-x2"} {
+		for i, want := range []string{"Bearer token-1", "Bearer token-2"} {
 			if got := w.sent[i].header.Get("Authorization"); got != want {
 				t.Errorf("try %d: Authorization %q, want %q", i+1, got, want)
 			}
 		}
 	})
+}
+
+// TestLockWithoutAToken: a function that gets no token is an error of a lock and of a run after three tries, within a
+// second, as a wrong address is, and nothing is given up; a function that never returns is called once, and the call ends
+// in its time. Nothing is sent.
+func TestLockWithoutAToken(t *testing.T) {
+	why := errors.New("the login has run out")
+	for name, c := range map[string]struct {
+		hangs bool
+		want  time.Duration // at most
+		calls int32
+	}{"no token": {false, time.Second, 3}, "never returns": {true, 3 * time.Second, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ends, calls := make(chan struct{}), atomic.Int32{}
+				h := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+					t.Error("it is sent")
+					return nil, why
+				})}
+				server, err := client.New("http://127.0.0.1:1", &client.Options{HTTP: h,
+					Token: func(context.Context) (string, error) {
+						if calls.Add(1); c.hangs {
+							<-ends
+						}
+						return "", why
+					}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				holder, err := server.Locks("acme", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				_, err = holder.TryLock(t.Context(), "k", nil)
+				if took := time.Since(begin); took > c.want || err == nil || errors.Is(err, why) == c.hangs ||
+					calls.Load() != c.calls {
+					t.Errorf("after %v and %d calls: %v", took, calls.Load(), err)
+				}
+				begin = time.Now()
+				if err := holder.Close(t.Context()); !c.hangs && (err != nil || time.Since(begin) > 0) {
+					t.Errorf("closed after %v: %v", time.Since(begin), err)
+				}
+				if c.hangs && calls.Load() != 1 {
+					t.Errorf("%d calls", calls.Load())
+				}
+				close(ends)
+				time.Sleep(time.Minute) // what might have been sent is given up
+			})
+		})
+	}
 }
 
 func TestTokenThatCannotBeHad(t *testing.T) {
@@ -688,6 +740,35 @@ func TestTokenThatCannotBeHad(t *testing.T) {
 	_, err := c.Acquire(t.Context(), "acme", "deploy", ask)
 	if !errors.Is(err, expired) || err.Error() != "get a token: the login has run out" || len(w.sent) != 0 {
 		t.Errorf("got %v after %d requests", err, len(w.sent))
+	}
+}
+
+// TestTokenThatNeverComes: a function that knows nothing of the context, as those of many token sources, does not keep
+// a call beyond its end.
+func TestTokenThatNeverComes(t *testing.T) {
+	for name, rejected := range map[string]bool{"at first": false, "after a rejection": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &wire{answer: always(reply(401, "application/problem+json", `{"code":"UNAUTHENTICATED"}`))}
+				c := over(t, w, client.Options{Token: func(ctx context.Context) (string, error) {
+					if rejected == client.Rejected(ctx) {
+						time.Sleep(time.Hour)
+					}
+					return "token", nil
+				}})
+				begun := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := c.Acquire(ctx, "acme", "deploy", ask)
+				if took := time.Since(begun); err == nil || took != time.Second {
+					t.Errorf("%v after %v, want an error after 1s", err, took)
+				}
+				if !rejected && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want a deadline exceeded", err)
+				}
+				time.Sleep(time.Hour) // until the function ends
+			})
+		})
 	}
 }
 

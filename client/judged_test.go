@@ -52,7 +52,7 @@ func TestJudged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.Locks().Get(t.Context(), "acme", "deploy-prod")
+		_, err = c.LockAPI().Get(t.Context(), "acme", "deploy-prod")
 		if err == nil || lease.Final(err) != v.Final || contracts.Final(err) != v.Final {
 			t.Errorf("%d %s%s %s: final is %v, want %v: %v", v.Status, v.Code, v.Page, text, lease.Final(err), v.Final, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,40 +18,29 @@ import (
 	"github.com/leasehold-dev/leasehold/locks"
 )
 
-// Locks is the client of a server's locks. Each method is one operation of the contract. A response that is not about
-// the lock, the owner and the token of the request is an error.
-type Locks struct{ client *Client }
+// LockAPI is the client of a server's locks, one request at a time. Each method is one operation of the contract. A
+// response that is not about the lock, the owner and the token of the request is an error.
+type LockAPI struct{ client *Client }
 
-// LocksOptions are the settings of [NewLocks]. The zero value works.
-type LocksOptions struct {
-	Server Options       // of the requests
-	Locks  locks.Options // of what is held
-}
+// LockAPI returns the client of the server's locks, one request at a time.
+func (c *Client) LockAPI() *LockAPI { return &LockAPI{c} }
 
-// NewLocks returns a client that holds locks of a tenant at the server with this URL: it is [New] and [locks.New] in
-// one, for programs that need nothing else of the server. Options may be nil.
-func NewLocks(baseURL, tenant string, o *LocksOptions) (*locks.Client, error) {
-	if o == nil {
-		o = &LocksOptions{}
-	}
-	server, err := New(baseURL, &o.Server)
-	if err != nil {
-		return nil, err
-	}
-	return locks.New(server.Locks().For(tenant), &o.Locks)
+// Locks returns a client that holds locks of a tenant: see package locks. Options may be nil.
+func (c *Client) Locks(tenant string, o *locks.Options) (*locks.Client, error) {
+	return locks.New(c.LockAPI().For(tenant), o)
 }
 
 // For returns the locks of a tenant as package locks needs them: each request is sent once, because that package
 // retries by itself.
-func (l *Locks) For(tenant string) locks.Provider {
+func (l *LockAPI) For(tenant string) locks.Provider {
 	once := *l.client
 	once.tries = 1
-	return tenantLocks{&Locks{&once}, tenant}
+	return tenantLocks{&LockAPI{&once}, tenant}
 }
 
 // tenantLocks are the locks of a tenant.
 type tenantLocks struct {
-	locks  *Locks
+	locks  *LockAPI
 	tenant string
 }
 
@@ -106,8 +96,8 @@ type UnknownOutcomeError struct {
 	RequestID string // sent again with it, the command takes effect once
 	Err       error  // why there is no response
 
-	// Released is closed when the client has ended its attempt to give up what a cancelled [Locks.Acquire] or
-	// [Locks.AcquireSet] has asked for. nil if it makes none.
+	// Released is closed when the client has ended its attempt to give up what a cancelled [LockAPI.Acquire] or
+	// [LockAPI.AcquireSet] has asked for. nil if it makes none.
 	Released <-chan struct{}
 }
 
@@ -123,21 +113,21 @@ const abandonTimeout = 10 * time.Second
 
 // Acquire takes the lock. The error LOCK_HELD has the holder and when its lease expires. An empty RequestID is filled
 // in; if ctx then ends before there is a response, Acquire returns at once and the client gives the request up in the
-// background, as [Locks.Abandon] does, for 10 s at most. It does so too when the server refuses a request of which an
+// background, as [LockAPI.Abandon] does, for 10 s at most. It does so too when the server refuses a request of which an
 // earlier try had no response: that try may still be on its way. A lease that has expired by the time its response
 // arrives is the error LEASE_EXPIRED.
 //
 // With WaitSeconds the server waits for a lock that is held, and the client so much longer for the response. LOCK_HELD
-// then says that the wait is over: send the same request again to wait on, or call [Locks.Abandon] to give the place in
-// line to the next. A grant of the mode rate is a [Lease] that cannot be renewed or released. With GiveUp it is
-// [Locks.Abandon].
-func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
+// then says that the wait is over: send the same request again to wait on, or call [LockAPI.Abandon] to give the place
+// in line to the next. A grant of the mode rate is a [Lease] that cannot be renewed or released. With GiveUp it is
+// [LockAPI.Abandon].
+func (l *LockAPI) Acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (Lease, error) {
 	if r.GiveUp {
 		return Lease{}, l.Abandon(ctx, tenant, key, r)
 	}
 	own := r.RequestID == ""
 	fill(&r.RequestID)
-	slow := &Locks{l.client.waiting(time.Duration(r.WaitSeconds) * time.Second)}
+	slow := &LockAPI{l.client.waiting(time.Duration(r.WaitSeconds) * time.Second)}
 	granted, end, err := slow.acquire(ctx, tenant, key, r)
 	if err != nil {
 		r := r // only then it is kept
@@ -149,7 +139,7 @@ func (l *Locks) Acquire(ctx context.Context, tenant, key string, r contracts.Acq
 }
 
 // acquire sends an acquire, or gives it up.
-func (l *Locks) acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (contracts.Lease, ended,
+func (l *LockAPI) acquire(ctx context.Context, tenant, key string, r contracts.AcquireRequest) (contracts.Lease, ended,
 	error) {
 	return command(ctx, l.client, lockPath(tenant, key)+"/acquire", r.RequestID, limited{
 		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter, givesUp: r.GiveUp,
@@ -162,7 +152,7 @@ func (l *Locks) acquire(ctx context.Context, tenant, key string, r contracts.Acq
 // obtained ends, its place in line and its waits end too, at every server, and no delivery of it that comes late
 // obtains anything. r is the request with its RequestID. There is nothing to do if it obtained a lease that has ended.
 // A grant of the mode rate stays used. Any error says that the request may still have an effect.
-func (l *Locks) Abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
+func (l *LockAPI) Abandon(ctx context.Context, tenant, key string, r contracts.AcquireRequest) error {
 	if r.RequestID == "" {
 		return errNoRequest
 	}
@@ -206,8 +196,8 @@ func (c *Client) givenUp(ctx context.Context, err error, end ended, own bool,
 
 // Renew moves the lease's expiry to now + TTLSeconds. After LEASE_LOST, LEASE_EXPIRED, LEASE_RELEASED and NOT_OWNER the
 // caller must stop what the lock protects. With ExpiresAt, the error LEASE_CHANGED means that the lease expires at
-// another time, which the error has: it is still held. [Locks.RenewLease] takes care of that.
-func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (Lease, error) {
+// another time, which the error has: it is still held. [LockAPI.RenewLease] takes care of that.
+func (l *LockAPI) Renew(ctx context.Context, tenant, key string, r contracts.RenewRequest) (Lease, error) {
 	fill(&r.RequestID)
 	granted, end, err := command(ctx, l.client, lockPath(tenant, key)+"/renew", r.RequestID, r,
 		lease.Asked{Tenant: tenant, Key: key, Owner: r.OwnerID, Token: r.FencingToken}.Granted)
@@ -219,8 +209,8 @@ func (l *Locks) Renew(ctx context.Context, tenant, key string, r contracts.Renew
 
 // RenewLease renews a lease that this client returned, to now + ttlSeconds, and names when it expires, so that a
 // delivery that is delayed on its way never undoes a later renewal. If a renewal whose response was lost has moved the
-// expiry, it is renewed from there. Errors are those of [Locks.Renew].
-func (l *Locks) RenewLease(ctx context.Context, held Lease, ttlSeconds int64) (Lease, error) {
+// expiry, it is renewed from there. Errors are those of [LockAPI.Renew].
+func (l *LockAPI) RenewLease(ctx context.Context, held Lease, ttlSeconds int64) (Lease, error) {
 	r := contracts.RenewRequest{
 		OwnerID: held.owner, FencingToken: held.FencingToken, TTLSeconds: ttlSeconds, ExpiresAt: held.ExpiresAt,
 	}
@@ -254,7 +244,7 @@ func command[T any](ctx context.Context, c *Client, path, requestID string, r an
 }
 
 // Release ends the caller's lease.
-func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.ReleaseRequest) (contracts.EndedLease,
+func (l *LockAPI) Release(ctx context.Context, tenant, key string, r contracts.ReleaseRequest) (contracts.EndedLease,
 	error) {
 	fill(&r.RequestID)
 	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/release", r.RequestID, r, lease.Asked{
@@ -264,7 +254,7 @@ func (l *Locks) Release(ctx context.Context, tenant, key string, r contracts.Rel
 }
 
 // ForceRelease ends another owner's lease; it needs the administrator's scope.
-func (l *Locks) ForceRelease(ctx context.Context, tenant, key string,
+func (l *LockAPI) ForceRelease(ctx context.Context, tenant, key string,
 	r contracts.ForceReleaseRequest) (contracts.ForceReleased, error) {
 	fill(&r.RequestID)
 	got, _, err := command(ctx, l.client, lockPath(tenant, key)+"/force-release", r.RequestID, r,
@@ -276,11 +266,11 @@ func (l *Locks) ForceRelease(ctx context.Context, tenant, key string,
 }
 
 // Get reads a lock. The error NOT_FOUND means that there is no record of it.
-func (l *Locks) Get(ctx context.Context, tenant, key string) (contracts.Lock, error) {
+func (l *LockAPI) Get(ctx context.Context, tenant, key string) (contracts.Lock, error) {
 	return call(ctx, l.client, http.MethodGet, lockPath(tenant, key), nil, isLock(tenant, key))
 }
 
-// LockQuery selects locks for [Locks.List]. The zero value selects all.
+// LockQuery selects locks for [LockAPI.List]. The zero value selects all.
 type LockQuery struct {
 	Prefix    string          // of the key
 	State     contracts.State // empty selects all
@@ -292,11 +282,32 @@ type LockQuery struct {
 
 // List returns a page of the tenant's locks by ascending bytes of their keys. A page that is filtered can be short, or
 // even empty, and still have a NextPageToken; its Counts are those of all locks that were read for it.
-func (l *Locks) List(ctx context.Context, tenant string, q LockQuery) (contracts.LockPage, error) {
+func (l *LockAPI) List(ctx context.Context, tenant string, q LockQuery) (contracts.LockPage, error) {
 	path := "/v1/tenants/" + url.PathEscape(tenant) + "/locks" +
 		listQuery(q.PageSize, map[string]string{"prefix": q.Prefix, "state": string(q.State), "owner_id": q.Owner,
 			"urgent": ifTrue(q.Urgent), "page_token": q.PageToken})
 	return call(ctx, l.client, http.MethodGet, path, nil, isLockPage(tenant, q))
+}
+
+// All are the locks of a tenant that a query selects, over all pages from q.PageToken on. An error ends them.
+func (l *LockAPI) All(ctx context.Context, tenant string, q LockQuery) iter.Seq2[contracts.Lock, error] {
+	return func(yield func(contracts.Lock, error) bool) {
+		for {
+			page, err := l.List(ctx, tenant, q)
+			if err != nil {
+				yield(contracts.Lock{}, err)
+				return
+			}
+			for _, lock := range page.Locks {
+				if !yield(lock, nil) {
+					return
+				}
+			}
+			if q.PageToken = page.NextPageToken; q.PageToken == "" {
+				return
+			}
+		}
+	}
 }
 
 // ifTrue is a parameter that is left out if it is false.

@@ -24,23 +24,25 @@ import (
 func TestResponsesForOthers(t *testing.T) {
 	const ended = `{"tenant_id":"acme","lock_key":"deploy","owner_id":"ann","fencing_token":7,"state":"RELEASED","replayed":false}`
 	const seen = `{"tenant_id":"acme","lock_key":"deploy","lease_id":"l1","owner_id":"ann","state":"ACTIVE"}`
-	acquire := func(ctx context.Context, c *client.Locks) (any, error) { return c.Acquire(ctx, "acme", "deploy", ask) }
-	renew := func(ctx context.Context, c *client.Locks) (any, error) {
+	acquire := func(ctx context.Context, c *client.LockAPI) (any, error) {
+		return c.Acquire(ctx, "acme", "deploy", ask)
+	}
+	renew := func(ctx context.Context, c *client.LockAPI) (any, error) {
 		return c.Renew(ctx, "acme", "deploy", contracts.RenewRequest{OwnerID: "ann", FencingToken: 7, TTLSeconds: 30})
 	}
-	release := func(ctx context.Context, c *client.Locks) (any, error) {
+	release := func(ctx context.Context, c *client.LockAPI) (any, error) {
 		return c.Release(ctx, "acme", "deploy", contracts.ReleaseRequest{OwnerID: "ann", FencingToken: 7})
 	}
-	force := func(ctx context.Context, c *client.Locks) (any, error) {
+	force := func(ctx context.Context, c *client.LockAPI) (any, error) {
 		return c.ForceRelease(ctx, "acme", "deploy", contracts.ForceReleaseRequest{OwnerID: "root", Reason: "hangs"})
 	}
-	get := func(ctx context.Context, c *client.Locks) (any, error) { return c.Get(ctx, "acme", "deploy") }
-	list := func(ctx context.Context, c *client.Locks) (any, error) {
+	get := func(ctx context.Context, c *client.LockAPI) (any, error) { return c.Get(ctx, "acme", "deploy") }
+	list := func(ctx context.Context, c *client.LockAPI) (any, error) {
 		return c.List(ctx, "acme", client.LockQuery{Prefix: "dep", State: contracts.StateActive})
 	}
 	type change struct{ of, old, now, want string } // empty want: accepted
 	for name, kind := range map[string]struct {
-		do      func(context.Context, *client.Locks) (any, error)
+		do      func(context.Context, *client.LockAPI) (any, error)
 		right   string
 		changes []change
 	}{
@@ -218,7 +220,7 @@ func TestCancelledAcquire(t *testing.T) {
 					cancel()
 				})
 				r := contracts.AcquireRequest{RequestID: c.id, OwnerID: "ann", TTLSeconds: 3600}
-				_, err = s.Locks().Acquire(ctx, "acme", "deploy", r)
+				_, err = s.LockAPI().Acquire(ctx, "acme", "deploy", r)
 				var unknown *client.UnknownOutcomeError
 				if !errors.As(err, &unknown) || !errors.Is(err, context.Canceled) || unknown.RequestID == "" ||
 					c.id != "" && unknown.RequestID != c.id || !strings.Contains(err.Error(), unknown.RequestID) {
@@ -233,21 +235,21 @@ func TestCancelledAcquire(t *testing.T) {
 				if unknown.Released != nil {
 					<-unknown.Released
 				}
-				l, err := s.Locks().Get(t.Context(), "acme", "deploy")
+				l, err := s.LockAPI().Get(t.Context(), "acme", "deploy")
 				if l.State != c.state || c.state != "" && err != nil {
 					t.Errorf("afterwards the lock is %q, %v; want %q", l.State, err, c.state)
 				}
 				r.RequestID = unknown.RequestID
 				for range 2 { // idempotent
-					if err := s.Locks().Abandon(t.Context(), "acme", "deploy", r); err != nil {
+					if err := s.LockAPI().Abandon(t.Context(), "acme", "deploy", r); err != nil {
 						t.Error(err)
 					}
 				}
-				if l, _ := s.Locks().Get(t.Context(), "acme", "deploy"); l.State != contracts.StateReleased &&
+				if l, _ := s.LockAPI().Get(t.Context(), "acme", "deploy"); l.State != contracts.StateReleased &&
 					c.executed || l.State != "" && !c.executed {
 					t.Errorf("after Abandon the lock is %q", l.State)
 				}
-				if _, err := s.Locks().Acquire(t.Context(), "acme", "deploy", r); !errors.Is(err, contracts.CodeRequestIDReused) {
+				if _, err := s.LockAPI().Acquire(t.Context(), "acme", "deploy", r); !errors.Is(err, contracts.CodeRequestIDReused) {
 					t.Errorf("a copy of the request that comes late: %v", err)
 				}
 			})
@@ -354,7 +356,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = c.Locks().Acquire(t.Context(), "acme", "deploy", ask)
+				_, err = c.LockAPI().Acquire(t.Context(), "acme", "deploy", ask)
 				if err == nil || !strings.Contains(err.Error(), "redirects are not followed") {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -420,7 +422,7 @@ func TestErrorsHaveNoPasswords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Locks().Get(t.Context(), "acme", "deploy"); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := c.LockAPI().Get(t.Context(), "acme", "deploy"); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 var _ locks.SetProvider = tenantLocks{}
 
 // AcquireSet takes up to 20 locks in one step, all or none. The error LOCK_HELD says in LockKey which of them is held,
-// by whom and until when. An empty RequestID is filled in, and the request is given up as [Locks.Acquire] says. After
-// an [UnknownOutcomeError] send the request again with its RequestID, or call [Locks.AbandonSet]. With GiveUp it is
+// by whom and until when. An empty RequestID is filled in, and the request is given up as [LockAPI.Acquire] says. After
+// an [UnknownOutcomeError] send the request again with its RequestID, or call [LockAPI.AbandonSet]. With GiveUp it is
 // that.
-func (l *Locks) AcquireSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) (contracts.LockSet,
+func (l *LockAPI) AcquireSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) (contracts.LockSet,
 	error) {
 	if r.GiveUp {
 		return contracts.LockSet{}, l.AbandonSet(ctx, tenant, r)
@@ -29,8 +29,8 @@ func (l *Locks) AcquireSet(ctx context.Context, tenant string, r contracts.LockS
 	return got, err
 }
 
-// AbandonSet gives up an AcquireSet, as [Locks.Abandon] does an Acquire.
-func (l *Locks) AbandonSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) error {
+// AbandonSet gives up an AcquireSet, as [LockAPI.Abandon] does an Acquire.
+func (l *LockAPI) AbandonSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) error {
 	if r.RequestID == "" {
 		return errNoRequest
 	}
@@ -40,7 +40,7 @@ func (l *Locks) AbandonSet(ctx context.Context, tenant string, r contracts.LockS
 }
 
 // acquireSet sends an acquire of several locks, or gives it up.
-func (l *Locks) acquireSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) (contracts.LockSet,
+func (l *LockAPI) acquireSet(ctx context.Context, tenant string, r contracts.LockSetAcquireRequest) (contracts.LockSet,
 	ended, error) {
 	return command(ctx, l.client, setPath(tenant)+"/acquire", r.RequestID, limited{
 		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter, givesUp: r.GiveUp,
@@ -48,8 +48,8 @@ func (l *Locks) acquireSet(ctx context.Context, tenant string, r contracts.LockS
 }
 
 // RenewSet moves the expiry of several leases to now + TTLSeconds, of all or of none. Its errors are those of
-// [Locks.Renew], and say in LockKey which lease they are about.
-func (l *Locks) RenewSet(ctx context.Context, tenant string, r contracts.LockSetRenewRequest) (contracts.LockSet,
+// [LockAPI.Renew], and say in LockKey which lease they are about.
+func (l *LockAPI) RenewSet(ctx context.Context, tenant string, r contracts.LockSetRenewRequest) (contracts.LockSet,
 	error) {
 	fill(&r.RequestID)
 	got, _, err := command(ctx, l.client, setPath(tenant)+"/renew", r.RequestID, r,
@@ -59,7 +59,7 @@ func (l *Locks) RenewSet(ctx context.Context, tenant string, r contracts.LockSet
 
 // ReleaseSet ends those of the caller's leases that last. An error such as LEASE_LOST says that one of them, LockKey,
 // was lost before; the others are released.
-func (l *Locks) ReleaseSet(ctx context.Context, tenant string, r contracts.LockSetReleaseRequest) (
+func (l *LockAPI) ReleaseSet(ctx context.Context, tenant string, r contracts.LockSetReleaseRequest) (
 	contracts.LockSetReleased, error) {
 	fill(&r.RequestID)
 	got, _, err := command(ctx, l.client, setPath(tenant)+"/release", r.RequestID, r,

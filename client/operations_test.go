@@ -31,7 +31,7 @@ func TestOperations(t *testing.T) {
 		t.Errorf("caller %+v, %v", who, err)
 	}
 	for _, owner := range []string{"ann", "bob"} {
-		_, err = c.Locks().Acquire(ctx, "acme", "ü/k", contracts.AcquireRequest{OwnerID: owner, TTLSeconds: 30})
+		_, err = c.LockAPI().Acquire(ctx, "acme", "ü/k", contracts.AcquireRequest{OwnerID: owner, TTLSeconds: 30})
 	}
 	if !errors.Is(err, contracts.CodeLockHeld) {
 		t.Fatal(err)
@@ -59,15 +59,15 @@ func TestOperations(t *testing.T) {
 		}
 	}
 
-	if o, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "order/1", Owner: "w", RequestID: "r1",
+	if o, err := c.Runs("acme").Acquire(ctx, once.Acquire{RunID: "order/1", Owner: "w", RequestID: "r1",
 		TTL: time.Minute}); err == nil {
 		t.Fatalf("a name with a slash: %+v", o)
 	}
-	if _, err := c.Runs("acme").Acquire(ctx, once.Acquire{AnalysisID: "order-1", Owner: "w", RequestID: "r1",
+	if _, err := c.Runs("acme").Acquire(ctx, once.Acquire{RunID: "order-1", Owner: "w", RequestID: "r1",
 		TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := c.Runs("acme").List(ctx, "order", 10, ""); err != nil || len(p.Runs) != 1 || !p.Runs[0].Locked {
+	if p, err := c.Runs("acme").List(ctx, client.RunQuery{Prefix: "order", PageSize: 10}); err != nil || len(p.Runs) != 1 || !p.Runs[0].Locked {
 		t.Errorf("runs %+v, %v", p, err)
 	}
 

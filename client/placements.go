@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -26,6 +27,7 @@ import (
 // its token, a heartbeat by its number, a drain and a leave by the incarnation: those are sent again as they are.
 type Placements struct {
 	client  *Client
+	tenant  string
 	cluster string
 	base    string // path of the cluster
 
@@ -43,9 +45,12 @@ var _ cluster.Provider = (*Placements)(nil)
 
 // Placements returns the client of the placement of a tenant's cluster. It is a [cluster.Provider].
 func (c *Client) Placements(tenant, name string) *Placements {
-	return &Placements{client: c, cluster: name, base: "/v1/tenants/" + url.PathEscape(tenant) + "/clusters/" +
-		url.PathEscape(name)}
+	return &Placements{client: c, tenant: tenant, cluster: name,
+		base: "/v1/tenants/" + url.PathEscape(tenant) + "/clusters/" + url.PathEscape(name)}
 }
+
+// Cluster implements [cluster.Directory].
+func (p *Placements) Cluster() string { return p.tenant + "/" + p.cluster }
 
 func (p *Placements) member(name, command string) string {
 	return p.base + "/members/" + url.PathEscape(name) + "/" + command
@@ -67,7 +72,7 @@ func (p *Placements) Join(ctx context.Context, member string, r contracts.Member
 	r.Kinds = listed(r.Kinds)
 	got, _, err := command(ctx, p.client, p.member(member, "join"), r.RequestID, limited{
 		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter,
-	}, isJoined(member))
+	}, isMember(member, 0))
 	return got, err
 }
 
@@ -78,7 +83,7 @@ func (p *Placements) Replace(ctx context.Context, member string, r contracts.Mem
 	r.Kinds = listed(r.Kinds)
 	got, _, err := command(ctx, p.client, p.member(member, "replace"), r.RequestID, limited{
 		with: func(end string) any { r.NotAfter = end; return &r }, end: r.NotAfter,
-	}, isJoined(member))
+	}, isMember(member, 0))
 	return got, err
 }
 
@@ -223,7 +228,7 @@ func currentOnce[T any](ctx context.Context, c *Client, at *atomic.Pointer[known
 		return t, false, err
 	}
 	if t, err = whole(before, t); err != nil {
-		return t, false, fmt.Errorf("invalid response of %s: %w", c.name, err)
+		return t, false, lease.Invalid(c.name, err)
 	}
 	if tag := w.Header.Get("ETag"); tag != "" {
 		at.Store(&known[T]{t, tag})
@@ -316,6 +321,16 @@ func (p *Placements) WriteState(ctx context.Context, kind, id string,
 	return got, err
 }
 
+// SetAlarm sets the alarm of an activation, or clears it. The error STATE_CHANGED means that the alarm is not of the
+// version that the request names.
+func (p *Placements) SetAlarm(ctx context.Context, kind, id string,
+	r contracts.ActivationAlarmRequest) (contracts.ActivationOutcome, error) {
+	return call(ctx, p.client, http.MethodPost, p.activation(kind, id, "alarm"), r,
+		isHeld(kind, id, contracts.ActivationHoldRequest{
+			Member: r.Member, Incarnation: r.Incarnation, FencingToken: r.FencingToken,
+		}))
+}
+
 // Transfer gives an activation to another member. An empty RequestID is filled in.
 func (p *Placements) Transfer(ctx context.Context, kind, id string,
 	r contracts.ActivationTransferRequest) (contracts.ActivationOutcome, error) {
@@ -403,17 +418,7 @@ func listed(s []string) []string {
 	return s
 }
 
-// isJoined says what is wrong with a response that should be a member that has joined.
-func isJoined(member string) func(contracts.MemberState) error {
-	return func(s contracts.MemberState) error {
-		if s.RemainingMs == 0 || s.Epoch <= 0 {
-			return lease.ErrMissing
-		}
-		return isMember(member, s.Incarnation)(s)
-	}
-}
-
-// isMember says what is wrong with a response that should be about an incarnation.
+// isMember says what is wrong with a response that should be about an incarnation; 0 is one that has joined.
 func isMember(member string, incarnation int64) func(contracts.MemberState) error {
 	return func(s contracts.MemberState) error {
 		return sameIncarnation(member, incarnation, s.Member, s.Incarnation)
@@ -426,7 +431,7 @@ func sameIncarnation(member string, incarnation int64, gotMember string, got int
 	switch {
 	case gotMember == "" || got <= 0:
 		return lease.ErrMissing
-	case gotMember != member && !strings.HasSuffix(gotMember, "#"+member) || got != incarnation:
+	case gotMember != member && !strings.HasSuffix(gotMember, "#"+member) || got != incarnation && incarnation != 0:
 		return fmt.Errorf("it is about incarnation %d of the member %q, not %d of %q", got, gotMember, incarnation, member)
 	}
 	return nil
@@ -451,8 +456,11 @@ func sameIdentity(kind, id, gotKind, gotID string) error {
 
 // owned says what is missing from an activation that someone should own.
 func owned(a contracts.Activation) error {
-	if a.FencingToken <= 0 || a.Member == "" || a.Incarnation <= 0 || a.Phase == "" || a.Phase == contracts.PhaseFree {
+	switch {
+	case a.FencingToken <= 0 || a.Member == "" || a.Incarnation <= 0 || a.Phase == "":
 		return lease.ErrMissing
+	case a.Phase == contracts.PhaseFree:
+		return errors.New("it is about an activation that is free")
 	}
 	return nil
 }

@@ -27,13 +27,13 @@ func serve(t *testing.T) (base string, c *suite.Clock) {
 	return s.URL, c
 }
 
-func dial(t *testing.T, base string, transport http.RoundTripper) *client.Locks {
+func dial(t *testing.T, base string, transport http.RoundTripper) *client.LockAPI {
 	t.Helper()
 	c, err := client.New(base, &client.Options{HTTP: &http.Client{Transport: transport, Timeout: 10 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Locks()
+	return c.LockAPI()
 }
 
 // first is the first token of a lock that is acquired at [suite.Epoch].
@@ -158,17 +158,11 @@ func TestListOverPages(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			var keys []string
-			for q := tc.q; ; {
-				p, err := c.List(ctx, "acme", q)
+			for l, err := range c.All(ctx, "acme", tc.q) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, l := range p.Locks {
-					keys = append(keys, l.LockKey)
-				}
-				if q.PageToken = p.NextPageToken; q.PageToken == "" {
-					break
-				}
+				keys = append(keys, l.LockKey)
 			}
 			if !reflect.DeepEqual(keys, tc.want) {
 				t.Errorf("got %q, want %q", keys, tc.want)
@@ -177,6 +171,21 @@ func TestListOverPages(t *testing.T) {
 	}
 	if _, err := c.List(ctx, "acme", client.LockQuery{PageSize: 1001}); !errors.Is(err, contracts.CodeInvalidArgument) {
 		t.Errorf("a page of 1001: %v", err)
+	}
+	for l, err := range c.All(ctx, "acme", client.LockQuery{PageSize: 1}) {
+		if err != nil || l.LockKey != "a" {
+			t.Errorf("the first: %+v, %v", l, err)
+		}
+		break
+	}
+	turns := 0
+	for _, err := range c.All(ctx, "acme", client.LockQuery{PageSize: 1001}) {
+		if turns++; !errors.Is(err, contracts.CodeInvalidArgument) {
+			t.Errorf("all in pages of 1001: %v", err)
+		}
+	}
+	if turns != 1 {
+		t.Errorf("an error came %d times", turns)
 	}
 }
 
@@ -242,7 +251,7 @@ func TestLossHasNoEffect(t *testing.T) {
 	}{{"lost request", false}, {"lost response", true}} {
 		t.Run(way.name, func(t *testing.T) {
 			base, _ := serve(t)
-			c := func() *client.Locks { return dial(t, base, &lossy{answerOnly: way.answerOnly}) }
+			c := func() *client.LockAPI { return dial(t, base, &lossy{answerOnly: way.answerOnly}) }
 			soon := suite.Epoch.Add(time.Minute).Format(contracts.TimeFormat) // the client's clock is another one
 			l, err := c().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 30,
 				NotAfter: soon})
@@ -314,7 +323,7 @@ func TestServerThatIsGone(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = c.Locks().Get(ctx, "acme", "deploy")
+	_, err = c.LockAPI().Get(ctx, "acme", "deploy")
 	if _, ok := errors.AsType[*contracts.Error](err); err == nil || ok || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want a connection that was refused", err)
 	}

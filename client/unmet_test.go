@@ -36,31 +36,28 @@ func refusedPort() (*http.Response, error) {
 
 // unmet runs call with a client whose requests are all answered by reply, after the first answers, and returns how
 // many were sent until its error, and how long that took. If no connection was made nothing is sent after that.
-func unmet(t *testing.T, reply func() (*http.Response, error), o *client.LocksOptions,
+func unmet(t *testing.T, reply func() (*http.Response, error), o *locks.Options,
 	call func(context.Context, *client.Client, *locks.Client) error, first ...func() (*http.Response, error)) (
 	sent int, took time.Duration, err error) {
 	t.Helper()
 	var all atomic.Int32 // a request may be given up in the background
 	synctest.Test(t, func(t *testing.T) {
-		if o == nil {
-			o = &client.LocksOptions{}
-		}
-		o.Server.HTTP = &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		h := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 			if n := int(all.Add(1)); n <= len(first) {
 				return first[n-1]()
 			}
 			return reply()
 		})}
-		c, e := client.New("http://127.0.0.1:1", &o.Server)
+		c, e := client.New("http://127.0.0.1:1", &client.Options{HTTP: h})
 		if e != nil {
 			t.Fatal(e)
 		}
-		holder, e := locks.New(c.Locks().For("default"), &o.Locks)
+		holder, e := c.Locks("default", o)
 		if e != nil {
 			t.Fatal(e)
 		}
 		for range first {
-			_, _ = c.Locks().Get(t.Context(), "default", "first")
+			_, _ = c.LockAPI().Get(t.Context(), "default", "first")
 		}
 		begin := time.Now()
 		err = call(t.Context(), c, holder)
@@ -78,7 +75,7 @@ func unmet(t *testing.T, reply func() (*http.Response, error), o *client.LocksOp
 // calls are the ways to ask for a grant.
 var calls = map[string]func(context.Context, *client.Client, *locks.Client) error{
 	"request": func(ctx context.Context, c *client.Client, _ *locks.Client) error {
-		_, err := c.Locks().Acquire(ctx, "default", "k", contracts.AcquireRequest{OwnerID: "me", TTLSeconds: 30})
+		_, err := c.LockAPI().Acquire(ctx, "default", "k", contracts.AcquireRequest{OwnerID: "me", TTLSeconds: 30})
 		return err
 	},
 	"lock": func(ctx context.Context, _ *client.Client, holder *locks.Client) error {
@@ -136,7 +133,7 @@ func TestAServerThatHasAnsweredIsAwayForAWhile(t *testing.T) {
 			t.Errorf("%s: after %d requests and %v: %v", name, sent, took, err)
 		}
 	}
-	o := &client.LocksOptions{Locks: locks.Options{RetryFor: 10 * time.Second}}
+	o := &locks.Options{RetryFor: 10 * time.Second}
 	if _, took, err := unmet(t, refusedPort, o, calls["lock"]); took < 9*time.Second || err == nil {
 		t.Errorf("RetryFor: after %v: %v", took, err)
 	}
@@ -149,8 +146,7 @@ func TestManyRequestsAtOnceHaveThreeTriesEach(t *testing.T) {
 	for name, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
-			o := client.LocksOptions{}
-			o.Server.HTTP = &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			h := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 				if time.Now().Equal(begin) { // the first try of each
 					return refusedPort()
 				}
@@ -159,11 +155,11 @@ func TestManyRequestsAtOnceHaveThreeTriesEach(t *testing.T) {
 					Body: io.NopCloser(strings.NewReader(`{"code": "PERMISSION_DENIED", "status": 403}`)),
 				}, nil
 			})}
-			c, err := client.New("http://127.0.0.1:1", &o.Server)
+			c, err := client.New("http://127.0.0.1:1", &client.Options{HTTP: h})
 			if err != nil {
 				t.Fatal(err)
 			}
-			holder, err := locks.New(c.Locks().For("default"), &o.Locks)
+			holder, err := c.Locks("default", nil)
 			if err != nil {
 				t.Fatal(err)
 			}

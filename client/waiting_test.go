@@ -61,14 +61,14 @@ func (s *waitingServer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // locks are those of the server, for a client that waits for a second for what is not to take longer.
-func (s *waitingServer) locks(t *testing.T) *client.Locks {
+func (s *waitingServer) locks(t *testing.T) *client.LockAPI {
 	t.Helper()
 	c, err := client.New("http://127.0.0.1", &client.Options{HTTP: &http.Client{Transport: s, Timeout: time.Second},
 		Tries: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Locks()
+	return c.LockAPI()
 }
 
 // TestAcquireThatWaits: the client waits as long as the server may, and counts the lease from when the server granted
@@ -259,7 +259,7 @@ func TestGivenUpAfterARefusal(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := server.Locks().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{
+				if _, err := server.LockAPI().Acquire(t.Context(), "acme", "deploy", contracts.AcquireRequest{
 					RequestID: c.request, OwnerID: "ann", TTLSeconds: 10,
 				}); err == nil {
 					t.Error("acquired")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -25,13 +26,20 @@ type activation struct {
 	writing chan struct{} // has room for one state at a time
 	unsure  bool          // with writing: a state may have been stored that the member does not know of
 
+	alarming chan struct{} // has room for one who changes or reads the alarm at a time
+	placedBy *calm         // by which the rebalancing has asked where it is placed; it alone uses these
+	away     bool          // it is placed on another member
+
 	closing chan struct{} // closed when it is to end
+	turns   turns         // of what is done one at a time
 
 	// With the member's lock:
 	Activation
+	alarm     alarmState
 	ending    bool
 	holds     int           // what uses it
 	used      time.Time     // when it was used last, on the monotonic clock
+	need      *Need         // of the latest caller that had one
 	freed     chan struct{} // closed when holds becomes 0; nil if that interests no one
 	announced time.Time     // when closing was closed
 }
@@ -62,7 +70,8 @@ func (m *Member) open(l *incarnation, id Identity, token int64, begin func(*acti
 	}
 	a := &activation{
 		life: l, began: make(chan struct{}), over: make(chan struct{}), writing: make(chan struct{}, 1),
-		closing: make(chan struct{}), Activation: Activation{Identity: id, Token: token},
+		alarming: make(chan struct{}, 1),
+		closing:  make(chan struct{}), Activation: Activation{Identity: id, Token: token},
 	}
 	ctx, cancel := context.WithCancelCause(l.Context())
 	a.ctx, a.cancel = l.Guard(ctx), cancel
@@ -144,7 +153,14 @@ func (m *Member) Serve(ctx context.Context, id Identity, need *Need) (Activation
 func (m *Member) claim(a *activation, need *Need) (got contracts.Activation, locked bool, err error) {
 	request := contracts.ActivationClaimRequest{RequestID: rand.Text(), Member: m.name, Incarnation: a.life.number}
 	request.Labels, request.Prefer = need.labels()
-	o, err := m.provider.Claim(a.ctx, a.Kind, a.ID, request)
+	asking, cancel := context.WithTimeout(a.ctx, hold.CallTime)
+	defer cancel()
+	var o contracts.ActivationOutcome
+	_, err = m.component.insist(asking, Event{Incarnation: a.life.number, Identity: a.Identity}, "claim",
+		hold.Insist{Final: answered}, func(ctx context.Context) (err error) {
+			o, err = m.provider.Claim(ctx, a.Kind, a.ID, request)
+			return err
+		})
 	if err == nil {
 		if o.Activation.StateVersion > 0 { // a Locker need not know the states
 			return m.record(a)
@@ -201,6 +217,7 @@ func (m *Member) begin(a *activation, obtain func(*activation) (contracts.Activa
 	}
 	m.mu.Lock()
 	a.Token, a.State, a.StateVersion = got.FencingToken, got.State, got.StateVersion
+	a.knowAlarm(got)
 	known := a.Activation
 	m.mu.Unlock()
 	err = m.activate(a, known)
@@ -227,6 +244,9 @@ func (m *Member) begin(a *activation, obtain func(*activation) (contracts.Activa
 			e.Lag = max(0, learned.Sub(claimed))
 		}
 		m.emit(e)
+		if got.AlarmTries > 0 {
+			m.spawn(a.life, func() { m.ring(a) })
+		}
 		return
 	}
 	err = because(a, err)
@@ -280,42 +300,101 @@ func (m *Member) hold(a *activation) contracts.ActivationHoldRequest {
 var errSlow = errors.New("Activate did not return in time")
 
 // activate calls the host, whose time is bounded. A panic is an error.
-func (m *Member) activate(a *activation, known Activation) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = hostError{fmt.Errorf("panic: %v", p)}
-		}
-	}()
+func (m *Member) activate(a *activation, known Activation) error {
+	if err := m.failures.paused(a.Identity); err != nil {
+		return err // of an activation before this one, which another's claim has begun
+	}
 	slow := fmt.Errorf("%w: %v", errSlow, m.o.ActivateWithin)
 	end := time.AfterFunc(m.o.ActivateWithin, func() { a.cancel(slow) })
-	err = m.host.Activate(a.ctx, known)
-	if !end.Stop() && err == nil {
+	defer end.Stop()
+	returned := called(func() error { return m.host.Activate(a.ctx, known) })
+	ok, err := m.await(a, "Activate", returned, a.ctx.Done())
+	switch {
+	case !ok: // what it may begin later has ended already
+		go func() {
+			if <-returned == nil {
+				m.emitPanic(a, <-called(func() error { m.host.Deactivate(a.ctx, known, err); return nil }))
+			}
+		}()
+	case err == nil && !end.Stop():
 		m.deactivate(a, slow)
 		err = slow
 	}
-	if err != nil {
-		return hostError{err}
+	switch cause := context.Cause(a.ctx); {
+	case err == nil:
+		m.failures.succeeded(a.Identity)
+		return nil
+	case cause == nil || errors.Is(cause, errSlow):
+		return m.failures.failed(a.Identity, err)
+	default: // it was ended, and may be well
+		return err
 	}
-	return nil
 }
 
-// deactivate calls the host. A panic is an event.
+// deactivate calls the host, whose time is bounded. A panic is an event.
 func (m *Member) deactivate(a *activation, reason error) {
 	a.cancel(reason)
-	defer func() {
-		if p := recover(); p != nil {
-			m.emit(Event{What: RequestFailed, Incarnation: a.life.number, Identity: a.Identity, Err: fmt.Errorf("panic: %v", p)})
-		}
-	}()
 	m.mu.Lock()
 	ctx := m.ctx
 	m.mu.Unlock()
-	m.host.Deactivate(ctx, m.seen(a), reason)
+	ctx, cancel := context.WithTimeout(ctx, m.o.DeactivateWithin*9/10)
+	defer cancel()
+	known := m.seen(a)
+	returned := called(func() error { m.host.Deactivate(ctx, known, reason); return nil })
+	begun := make(chan struct{})
+	close(begun)
+	if ok, err := m.await(a, "Deactivate", returned, begun); ok {
+		m.emitPanic(a, err)
+	}
+}
+
+// emitPanic tells the observer of a panic of Deactivate, if there was one.
+func (m *Member) emitPanic(a *activation, err error) {
+	if err != nil {
+		m.emit(Event{What: RequestFailed, Incarnation: a.life.number, Identity: a.Identity, Err: err})
+	}
+}
+
+// called begins a call of the host, and returns what its result comes from. A panic is an error.
+func called(call func() error) <-chan error {
+	returned := make(chan error, 1) // has room: no one may wait any more
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				returned <- fmt.Errorf("panic: %v", p)
+			}
+		}()
+		returned <- call()
+	}()
+	return returned
+}
+
+// await waits for a call of the host, for [Options.DeactivateWithin] from when something is closed. ok is false for one
+// that has not returned by then: it is an event, and the identity goes on without it.
+func (m *Member) await(a *activation, what string, returned <-chan error, from <-chan struct{}) (ok bool, err error) {
+	select {
+	case err = <-returned:
+		return true, err
+	case <-from:
+	}
+	end := time.NewTimer(m.o.DeactivateWithin)
+	defer end.Stop()
+	select {
+	case err = <-returned:
+		return true, err
+	case <-end.C:
+	}
+	err = fmt.Errorf("%s did not return within %v after its end", what, m.o.DeactivateWithin)
+	if cause := context.Cause(a.ctx); cause != nil {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	m.emit(Event{What: Abandoned, Incarnation: a.life.number, Identity: a.Identity, Token: m.seen(a).Token, Err: err})
+	return false, err
 }
 
 // finish ends an activation, once, and waits until it is over. One that is not lost is handed over if the member stops
-// or is drained, and freed otherwise.
-func (m *Member) finish(ctx context.Context, a *activation, why error) {
+// or is drained, and freed otherwise. With a room it takes its turn there.
+func (m *Member) finish(ctx context.Context, a *activation, why error, r *hands) {
 	m.mu.Lock()
 	first := !a.ending
 	a.ending = true
@@ -324,11 +403,11 @@ func (m *Member) finish(ctx context.Context, a *activation, why error) {
 		<-a.over
 		return
 	}
-	m.conclude(ctx, a, why)
+	m.conclude(ctx, a, why, r)
 }
 
 // conclude is finish for an activation that is marked as ending.
-func (m *Member) conclude(ctx context.Context, a *activation, why error) {
+func (m *Member) conclude(ctx context.Context, a *activation, why error, r *hands) {
 	select {
 	case <-a.began:
 	default:
@@ -340,6 +419,7 @@ func (m *Member) conclude(ctx context.Context, a *activation, why error) {
 		return
 	}
 	m.letGo(a)
+	defer r.enter()()
 	m.deactivate(a, why)
 	e := Event{What: ActivationEnded, Incarnation: a.life.number, Identity: a.Identity, Token: m.seen(a).Token}
 	switch err := a.life.Check(); {
@@ -348,29 +428,33 @@ func (m *Member) conclude(ctx context.Context, a *activation, why error) {
 	case err != nil:
 		e.What, e.Err = ActivationLost, err
 	default:
-		if err := m.release(ctx, a, why); err != nil {
-			e.Err = err
-		}
+		e.Peer, e.Err = m.release(ctx, a, why)
 	}
 	m.forget(a, why)
 	m.emit(e)
 }
 
-// release gives an activation away.
-func (m *Member) release(ctx context.Context, a *activation, why error) error {
-	if errors.Is(why, errStopped) || errors.Is(why, errDrained) {
+// release gives an activation away, and returns to which member, if it was handed over.
+func (m *Member) release(ctx context.Context, a *activation, why error) (to string, err error) {
+	if errors.Is(why, errStopped) || errors.Is(why, errDrained) || errors.Is(why, errMoved) {
 		h, id := m.hold(a), rand.Text()
 		err := m.insist(ctx, func(ctx context.Context) error {
-			_, err := m.provider.Transfer(ctx, a.Kind, a.ID, contracts.ActivationTransferRequest{
+			o, err := m.provider.Transfer(ctx, a.Kind, a.ID, contracts.ActivationTransferRequest{
 				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: id,
 			})
+			to = o.Activation.Member
 			return err
 		}, contracts.CodeNoEligibleMember, contracts.CodeTopologyUndetermined)
 		if err == nil || errors.Is(err, contracts.CodeStaleToken) {
-			return nil // a token of the next owner, if the response to the transfer was lost
+			return to, nil // a token of the next owner, if the response to the transfer was lost
 		}
+		m.mu.Lock()
+		if a.life.stays != nil { // what it needs is here alone, for instance
+			a.life.stays[a.Identity] = struct{}{}
+		}
+		m.mu.Unlock()
 	}
-	return m.insist(ctx, func(ctx context.Context) error { return m.free(ctx, a, why.Error()) })
+	return "", m.insist(ctx, func(ctx context.Context) error { return m.free(ctx, a, why.Error()) })
 }
 
 // Deactivate ends an activation that the member has, for a reason: the identity is free, and keeps its state. It is no
@@ -387,7 +471,8 @@ func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error 
 	}
 	// What was begun is ended also when the caller does not wait for it: no request may come late that frees a later
 	// activation.
-	m.spawn(a.life, func() { m.finish(a.life.Context(), a, errors.New(why)) }) //nolint:err113 // the text is the caller's
+	reason := errors.New(why) //nolint:err113 // the text is the caller's
+	m.spawn(a.life, func() { m.finish(a.life.Context(), a, reason, nil) })
 	select {
 	case <-a.over:
 		return nil
@@ -460,5 +545,5 @@ func (m *Member) write(ctx context.Context, a *activation, version int64, state 
 // lose ends an activation that another member has.
 func (m *Member) lose(a *activation, cause error) {
 	a.cancel(cause)
-	m.spawn(a.life, func() { m.finish(a.life.Context(), a, cause) })
+	m.spawn(a.life, func() { m.finish(a.life.Context(), a, cause, nil) })
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // follow reads the events of the cluster that concern the member: what others claimed for it is activated, what others
-// have is lost.
+// have is lost, and alarms of what it has are due.
 func (m *Member) follow(l *incarnation) {
 	events := NewEventReader(m.provider, EventQuery{Member: l.name, After: l.since, Wait: eventWait, PageSize: eventPage})
 	room := make(chan struct{}, readers)
@@ -66,6 +66,11 @@ func (m *Member) learn(l *incarnation, e contracts.PlacementEvent, room chan str
 		return
 	}
 	if a != nil {
+		if mine && e.FencingToken == token && e.From == string(contracts.PhaseActive) &&
+			e.To == string(contracts.PhaseActive) {
+			m.spawn(l, func() { m.rings(a, room) })
+			return
+		}
 		if e.FencingToken <= token {
 			return // it is of this activation, or late
 		}

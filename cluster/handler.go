@@ -18,6 +18,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,14 +44,19 @@ type HandlerOptions struct {
 
 	// Secret is what all members of the cluster share, of 32 bytes or more. A forwarded request is signed with it, and a
 	// member refuses one that is not. Without it, and without Trust, everyone who reaches a member could say who a caller
-	// is. The signature covers where the request comes from and goes to, the identity, the caller, the method, the
-	// address and the X-Forwarded headers. It covers neither other headers nor the body, and hides nothing: between
-	// machines whose network others can read, set a Transport with TLS. It proves nothing about the member to which the
-	// request goes: a caller that may join the cluster chooses its address.
+	// is. The signature covers the cluster, where the request comes from and goes to, the identity, the caller, the
+	// method, the address and the X-Forwarded headers. It covers neither other headers nor the body, and hides nothing:
+	// between machines whose network others can read, set a Transport with TLS.
+	//
+	// A response counts only with a proof of who knows the secret, as all members do. Nothing of another one reaches the
+	// caller. Before a request is sent to an address that has given no such response for 2 s, it is asked for one, by a
+	// HEAD request of the same path with nothing of the caller's: what stands in front of the handler must let that
+	// through. A member of another cluster, or one that has left, is not believed either.
 	Secret []byte
 
 	// Trust, instead of Secret, reports whether a request comes from a member, for instance by the certificate of its
-	// client (mutual TLS, with a Transport that presents one). It must not go by what everyone can send.
+	// client (mutual TLS, with a Transport that presents one, and checks that of the server before it sends anything). It
+	// must not go by what everyone can send.
 	Trust func(*http.Request) bool
 
 	// Transport sends requests to members. nil is one that gives up connecting after 2 s and uses no proxy.
@@ -69,6 +75,19 @@ type HandlerOptions struct {
 	Wait  time.Duration
 	Tries int
 
+	// Concurrent: requests for one identity may be served at the same time. Otherwise they are served one after the other,
+	// in the order in which they came to its member: see [Handler].
+	Concurrent bool
+
+	// Queue is how many requests may wait on a member for the turn of one identity. The response to more is 503. 0 means
+	// 100.
+	Queue int
+
+	// CallWithin is for how long a request may have the turn of its identity: then its context ends. One that has not
+	// returned [Options.DeactivateWithin] after its context has ended is an event, [Abandoned], and its activation ends
+	// without it. It does not bound requests that have ended their turn. 0 means a minute.
+	CallWithin time.Duration
+
 	// Body is how much of a request's body is kept, so that it can be sent again. Once a member has read more of it, the
 	// request is sent to no other. 0 means 64 KiB, and less than 0 nothing.
 	Body int
@@ -84,6 +103,13 @@ type HandlerOptions struct {
 // [HandlerOptions.Body]. A member that hangs, and is not in the cluster any more, is left like one whose connection
 // broke; what can be repeated is then tried for [HandlerOptions.Wait] once more.
 //
+// Requests for one identity are served one after the other, in the order in which they came to its member. So what its
+// activation has needs no lock of its own. One that waits for its turn for [HandlerOptions.Wait], or finds
+// [HandlerOptions.Queue] others waiting, is refused (503) without having been begun. When the activation moves
+// meanwhile, those that wait go after it, in any order. A request that asks for its own identity through the handler
+// waits for itself, until one of them is given up. A connection that is upgraded has no turn any more, and a stream
+// ends it by [Call.EndTurn]; both get another one by [Call.Turn].
+//
 // A forwarded request is served where it arrives or not at all: it is forwarded no further, so that it goes in no loop.
 // A request of which a header says that it was forwarded, and that does not come from a member, is refused (403).
 //
@@ -96,8 +122,10 @@ type Handler struct {
 	o       HandlerOptions
 	forward *httputil.ReverseProxy
 
-	mu     sync.Mutex
-	doubts map[string]time.Time // by member, when it was asked about last
+	mu        sync.Mutex
+	doubts    map[string]time.Time // by member, when it was asked about last
+	proofs    map[place]time.Time  // when a member proved last that it is there
+	questions map[place]*question
 }
 
 // NewHandler returns a handler that serves with inner what the member has. Without a member (nil) it forwards
@@ -105,6 +133,7 @@ type Handler struct {
 func NewHandler(m *Member, l *Locator, inner http.Handler, o HandlerOptions) (*Handler, error) {
 	o.Wait, o.Tries = cmp.Or(o.Wait, 15*time.Second), cmp.Or(o.Tries, 30)
 	o.Body, o.Scheme = max(cmp.Or(o.Body, 64<<10), 0), cmp.Or(o.Scheme, "http")
+	o.Queue, o.CallWithin = cmp.Or(o.Queue, 100), cmp.Or(o.CallWithin, time.Minute)
 	switch {
 	case l == nil || o.Identity == nil || m != nil && inner == nil:
 		return nil, errors.New("a Handler needs a Locator, Options.Identity, and for a Member what serves")
@@ -112,8 +141,8 @@ func NewHandler(m *Member, l *Locator, inner http.Handler, o HandlerOptions) (*H
 		return nil, errors.New("a Handler needs Options.Secret or Options.Trust, to know the requests of members")
 	case len(o.Secret) > 0 && len(o.Secret) < 32:
 		return nil, errors.New("Options.Secret must have 32 bytes or more")
-	case o.Wait < 0 || o.Tries < 0:
-		return nil, errors.New("Options.Wait and Options.Tries must not be negative")
+	case o.Wait < 0 || o.Tries < 0 || o.Queue < 0 || o.CallWithin < 0:
+		return nil, errors.New("Options.Wait, Tries, Queue and CallWithin must not be negative")
 	}
 	if o.Transport == nil {
 		o.Transport = &http.Transport{
@@ -121,9 +150,10 @@ func NewHandler(m *Member, l *Locator, inner http.Handler, o HandlerOptions) (*H
 			DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
 		}
 	}
-	h := &Handler{m: m, l: l, inner: inner, o: o, doubts: map[string]time.Time{}}
+	h := &Handler{m: m, l: l, inner: inner, o: o, doubts: map[string]time.Time{}, proofs: map[place]time.Time{},
+		questions: map[place]*question{}}
 	h.forward = &httputil.ReverseProxy{
-		Transport: through{o.Transport}, Rewrite: h.rewrite, ErrorHandler: failedTry,
+		Transport: through{h}, Rewrite: h.rewrite, ErrorHandler: failedTry,
 		ErrorLog: log.New(io.Discard, "", 0), // errors are events
 	}
 	return h, nil
@@ -136,6 +166,8 @@ type Call struct {
 	Caller string          // as Options.Caller named it
 	From   string          // the member that forwarded the request; empty if it arrived here
 	Ending <-chan struct{} // closed when the activation is to end: finish soon. An upgraded connection should close then
+
+	turn *callTurn
 }
 
 type callKey struct{}
@@ -146,14 +178,13 @@ func CallOf(ctx context.Context) (Call, bool) {
 	return c, ok
 }
 
-// The headers between members.
-const (
-	headerHop     = "Leasehold-Forward"  // of a forwarded request: a hop, and what proves that a member wrote it
-	headerNotHere = "Leasehold-Not-Here" // of a response: the nonce of the hop, when the member did not serve it
-)
+// headerHop is a header of a forwarded request: a hop, and what proves that a member wrote it.
+const headerHop = "Leasehold-Forward"
 
 // hop is what a member tells another one with a request.
 type hop struct {
+	Ask         bool   `json:"ask,omitempty"` // whether the member is there, and for nothing else
+	Cluster     string `json:"cluster"`
 	To          string `json:"to"`
 	Incarnation int64  `json:"incarnation"`
 	Epoch       int64  `json:"epoch"` // by which the sender found it
@@ -163,15 +194,24 @@ type hop struct {
 	Need        *Need  `json:"need,omitempty"`
 	Caller      string `json:"caller,omitempty"`
 	LeftMs      int64  `json:"left_ms,omitempty"` // of the time that the sender's context has; 0 is no limit
+	WaitMs      int64  `json:"wait_ms,omitempty"` // for its turn
 	Nonce       string `json:"nonce"`
+
+	payload string // the hop as it is sent
+}
+
+// seal makes the hop as it is sent, which does not change any more.
+func (p *hop) seal() error {
+	text, err := json.Marshal(p)
+	p.payload = base64.RawURLEncoding.EncodeToString(text)
+	return err
 }
 
 // trial is one try to forward a request.
 type trial struct {
-	hop     hop
-	payload string // the hop as it is sent
-	target  *url.URL
-	err     error
+	hop    hop
+	target *url.URL
+	err    error
 }
 
 type trialKey struct{}
@@ -198,7 +238,6 @@ func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	t := trialOf(p.In.Context())
 	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = t.target.Scheme, t.target.Host, p.In.Host
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came: it is no proxy that the query is meant for
-	p.Out.Header.Del(headerNotHere)
 	if h.o.ForwardedFor {
 		for _, name := range forwarded {
 			if v := p.In.Header.Values(name); len(v) > 0 {
@@ -215,11 +254,16 @@ func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	if p.Out.Header.Get("X-Forwarded-Proto") == "" {
 		p.Out.Header.Set("X-Forwarded-Proto", map[bool]string{false: "http", true: "https"}[p.In.TLS != nil])
 	}
+	h.signed(p.Out, &t.hop)
+}
+
+// signed makes a request one of a member.
+func (h *Handler) signed(r *http.Request, p *hop) {
 	proof := ""
 	if len(h.o.Secret) > 0 {
-		proof = base64.RawURLEncoding.EncodeToString(h.sign(t.payload, p.Out, p.Out.URL.RequestURI()))
+		proof = base64.RawURLEncoding.EncodeToString(h.sign(p.payload, r, r.URL.RequestURI()))
 	}
-	p.Out.Header.Set(headerHop, t.payload+"."+proof)
+	r.Header.Set(headerHop, p.payload+"."+proof)
 }
 
 // hopOf is the hop of a request that a member forwarded; nil without one. The error is of one that no member wrote.
@@ -229,18 +273,18 @@ func (h *Handler) hopOf(r *http.Request) (*hop, error) {
 		return nil, nil //nolint:nilnil // most requests have none
 	}
 	payload, proof, _ := strings.Cut(values[0], ".")
+	p := hop{payload: payload}
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil || json.Unmarshal(text, &p) != nil {
+		return nil, errNoMember
+	}
 	if len(h.o.Secret) > 0 {
 		mac, err := base64.RawURLEncoding.DecodeString(proof)
 		if err != nil || len(values) > 1 || !hmac.Equal(mac, h.sign(payload, r, r.RequestURI)) {
-			return nil, errNoMember
+			return nil, fmt.Errorf("%w: it names %q, whose HandlerOptions.Secret differs, or it is forged", errNoMember, p.From)
 		}
 	} else if !h.o.Trust(r) {
-		return nil, errNoMember
-	}
-	text, err := base64.RawURLEncoding.DecodeString(payload)
-	var p hop
-	if err != nil || json.Unmarshal(text, &p) != nil {
-		return nil, errNoMember
+		return nil, fmt.Errorf("%w: it names %q, and HandlerOptions.Trust says no", errNoMember, p.From)
 	}
 	return &p, nil
 }
@@ -255,24 +299,6 @@ var (
 	errBodyIsGone = errors.New("the body was sent already, and is too large to be sent again")
 )
 
-// RoundTrip sends a request to a member. Its error is ErrNotServed if that says that it did not serve it.
-func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := t.RoundTripper.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	if res.Header.Get(headerNotHere) == trialOf(r.Context()).hop.Nonce {
-		_, _ = io.CopyN(io.Discard, res.Body, 512) // so that the connection can be used again
-		_ = res.Body.Close()
-		return nil, ErrNotServed
-	}
-	res.Header.Del(headerNotHere)
-	return res, nil
-}
-
-// through is the way to the members.
-type through struct{ http.RoundTripper }
-
 // failedTry takes the error of a try down, in place of a response.
 func failedTry(_ http.ResponseWriter, r *http.Request, err error) { trialOf(r.Context()).err = err }
 
@@ -281,7 +307,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, err := h.hopOf(r)
 	if err != nil {
 		h.l.failed(Event{}, "forwarded request", err)
-		http.Error(w, err.Error(), http.StatusForbidden)
+		w.Header().Set(headerAnswer, answerRefused)
+		http.Error(w, errNoMember.Error(), http.StatusForbidden)
 		return
 	}
 	if p != nil {
@@ -312,15 +339,28 @@ func (h *Handler) arrived(w http.ResponseWriter, r *http.Request, p *hop) {
 		ctx = limited
 	}
 	err := ErrNotServed
-	if h.m != nil && p.To == h.m.name && p.Incarnation == h.m.Incarnation() {
-		var held *Held
-		if held, err = h.m.Hold(ctx, Identity{p.Kind, p.ID}, p.Need); err == nil {
-			h.serve(w, r.WithContext(ctx), held, Call{Caller: p.Caller, From: cmp.Or(p.From, "a client")})
+	answer := h.answerTo(p, answerServed)
+	w.Header().Set(headerAnswer, answer)
+	if h.m != nil && p.Cluster == h.l.provider.Cluster() && p.To == h.m.name && p.Incarnation == h.m.Incarnation() {
+		if p.Ask {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		wait := h.o.Wait
+		if p.WaitMs > 0 {
+			wait = min(wait, time.Duration(p.WaitMs)*time.Millisecond)
+		}
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		var turn *callTurn
+		if turn, err = h.take(ctx, waiting, Identity{p.Kind, p.ID}, p.Need); err == nil {
+			h.serve(&callWriter{ResponseWriter: w, turn: turn, answer: answer}, r.WithContext(ctx),
+				Call{Caller: p.Caller, From: cmp.Or(p.From, "a client")})
 			return
 		}
 	}
 	if again(err) {
-		w.Header().Set(headerNotHere, p.Nonce)
+		w.Header().Set(headerAnswer, h.answerTo(p, answerNotHere))
 		http.Error(w, "the identity is not here", http.StatusMisdirectedRequest)
 		return
 	}
@@ -329,19 +369,44 @@ func (h *Handler) arrived(w http.ResponseWriter, r *http.Request, p *hop) {
 
 // again reports whether an identity may be served after a pause, or elsewhere, after an error of Serve or of a locator.
 func again(err error) bool {
-	_, host := errors.AsType[hostError](err)
+	_, host := errors.AsType[*FailedError](err)
+	_, busy := errors.AsType[*BusyError](err)
 	_, away := errors.AsType[*NotHereError](err)
-	return away || !host && !contracts.Final(err)
+	return away || !host && !busy && !contracts.Final(err)
+}
+
+// take holds an identity here, and waits for its turn for as long as waiting lasts.
+func (h *Handler) take(ctx, waiting context.Context, id Identity, need *Need) (*callTurn, error) {
+	held, err := h.m.Hold(ctx, id, need)
+	if err != nil {
+		return nil, err
+	}
+	turn := &callTurn{held: held}
+	if !h.o.Concurrent {
+		if turn.end, err = held.turn(waiting, held.Ending(), h.o.Queue); err != nil {
+			held.Release()
+			return nil, err
+		}
+	}
+	return turn, nil
 }
 
 // serve serves a request here.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, held *Held, c Call) {
+func (h *Handler) serve(w *callWriter, r *http.Request, c Call) {
+	turn, held := w.turn, w.turn.held
 	defer held.Release()
 	ctx, cancel := held.Context(r.Context())
 	defer cancel()
-	c.Activation, c.Ending = held.Activation, held.Ending()
+	ctx, over := turn.bound(ctx, h.o.CallWithin)
+	defer over()
+	defer turn.pass()
+	c.Activation, c.Ending, c.turn = held.Activation, held.Ending(), turn
+	if !h.o.Concurrent { // the one before may have stored a state meanwhile
+		c.Activation = h.m.seen(held.a)
+	}
 	r.Header.Del(headerHop)
 	h.inner.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callKey{}, c)))
+	w.prove()
 }
 
 // pauses are those between the tries of a request: some 18 s for 30 tries.
@@ -449,13 +514,13 @@ func (h *Handler) try(r *http.Request, q *quest) error {
 		}
 		return err
 	}
-	held, err := h.m.Hold(q.waiting, q.id, q.need)
+	turn, err := h.take(q.waiting, q.waiting, q.id, q.need)
 	if err != nil {
 		h.l.Forget(where)
 		return err
 	}
 	h.served(q)
-	h.serve(q.w.ResponseWriter, r, held, Call{Caller: q.caller})
+	h.serve(&callWriter{ResponseWriter: q.w.ResponseWriter, turn: turn}, r, Call{Caller: q.caller})
 	return nil
 }
 
@@ -466,8 +531,8 @@ func (h *Handler) send(r *http.Request, q *quest, where Location) error {
 		return err
 	}
 	t := &trial{target: target, hop: hop{
-		To: where.Member, Incarnation: where.Incarnation, Epoch: where.Epoch, Kind: q.id.Kind, ID: q.id.ID, Need: q.need,
-		Caller: q.caller, Nonce: rand.Text(),
+		Cluster: h.l.provider.Cluster(), To: where.Member, Incarnation: where.Incarnation, Epoch: where.Epoch,
+		Kind: q.id.Kind, ID: q.id.ID, Need: q.need, Caller: q.caller, Nonce: rand.Text(),
 	}}
 	if h.m != nil {
 		t.hop.From = h.m.name
@@ -475,11 +540,18 @@ func (h *Handler) send(r *http.Request, q *quest, where Location) error {
 	if end, ok := r.Context().Deadline(); ok {
 		t.hop.LeftMs = max(1, time.Until(end).Milliseconds())
 	}
-	text, err := json.Marshal(t.hop)
-	if err != nil {
+	if end, ok := q.waiting.Deadline(); ok {
+		t.hop.WaitMs = max(1, time.Until(end).Milliseconds())
+	}
+	if err := t.hop.seal(); err != nil {
 		return err
 	}
-	t.payload = base64.RawURLEncoding.EncodeToString(text)
+	started := time.Now()
+	if err := h.prove(q.waiting, t, r); err != nil { // nothing of the request was sent
+		h.l.emit(Event{What: Forwarded, Identity: q.id, Token: where.Token, Peer: where.Member, Took: time.Since(started),
+			Err: err})
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), trialKey{}, t))
 	defer cancel(nil)
 	sent := time.Now()
@@ -497,12 +569,15 @@ func (h *Handler) send(r *http.Request, q *quest, where Location) error {
 			h.served(q)
 		}
 	})
-	q.w.first = told
+	q.w.first, q.w.trusts = told, func(header http.Header) bool { return h.verdict(&t.hop, header) == answerServed }
 	h.forward.ServeHTTP(q.w, r.WithContext(ctx))
 	if t.err != nil && ctx.Err() != nil {
 		t.err = context.Cause(ctx)
 	}
 	told()
+	if t.err != nil && !errors.Is(t.err, ErrNotServed) {
+		h.disprove(t.place())
+	}
 	dial, ok := errors.AsType[*net.OpError](t.err)
 	if t.err == nil || errors.Is(t.err, ErrNotServed) || ok && dial.Op == "dial" {
 		return t.err
@@ -596,25 +671,30 @@ func (h *Handler) watch(where Location, cancel context.CancelCauseFunc, lives fu
 
 // refuse responds that a request is not served.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	code := http.StatusServiceUnavailable
-	_, host := errors.AsType[hostError](err)
+	code, after := http.StatusServiceUnavailable, time.Second
+	failed, host := errors.AsType[*FailedError](err)
 	_, broken := errors.AsType[brokenError](err)
 	switch {
 	case host:
-		code = http.StatusInternalServerError
+		after = max(after, failed.After)
 	case r.Context().Err() != nil || broken && errors.Is(err, errGone):
 		code = http.StatusGatewayTimeout
 	case broken:
 		code = http.StatusBadGateway
 	case contracts.Final(err) && errors.Is(err, contracts.CodeInvalidArgument):
 		code = http.StatusBadRequest
-	default:
-		w.Header().Set("Retry-After", "1")
+	}
+	if code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 	}
 	if r.Context().Err() == nil {
 		h.l.failed(Event{}, "request", err)
 	}
-	http.Error(w, http.StatusText(code)+": the identity could not be reached", code)
+	why := "the identity could not be reached"
+	if _, busy := errors.AsType[*BusyError](err); busy {
+		why = "the identity is busy"
+	}
+	http.Error(w, http.StatusText(code)+": "+why, code)
 }
 
 // answer knows whether a part of a response was sent.
@@ -623,6 +703,8 @@ type answer struct {
 
 	begun bool
 	first func() // called before
+
+	trusts func(http.Header) bool // whether a member sent what has this header
 }
 
 func (a *answer) begin() {
@@ -633,8 +715,13 @@ func (a *answer) begin() {
 }
 
 func (a *answer) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
+	switch {
+	case status >= 200 || status == http.StatusSwitchingProtocols:
 		a.begin()
+	case !a.trusts(a.Header()): // of an interim response nothing else has been looked at
+		return
+	default:
+		a.Header().Del(headerAnswer)
 	}
 	a.ResponseWriter.WriteHeader(status)
 }

@@ -438,7 +438,7 @@ func TestHandlerDrain(t *testing.T) {
 // them; a request that it had begun fails, unless it can be repeated.
 func TestHandlerKill(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		ann, bob := w.two(cluster.HandlerOptions{})
+		ann, bob := w.two(cluster.HandlerOptions{Concurrent: true})
 		there := bob.at(t, ann.l)
 		began := make(chan struct{}, 9)
 		hang := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -535,7 +535,7 @@ func TestHandlerFrozen(t *testing.T) {
 // request in two seconds together.
 func TestHandlerSlow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		ann, bob := w.two(cluster.HandlerOptions{})
+		ann, bob := w.two(cluster.HandlerOptions{Concurrent: true})
 		there := bob.at(t, ann.l)
 		slow := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 			time.Sleep(40 * time.Second) // longer than a request waits for a member that serves it
@@ -601,13 +601,13 @@ func TestHandlerNotHereOfAService(t *testing.T) {
 		ann, bob := w.two(cluster.HandlerOptions{})
 		there := bob.at(t, ann.l)
 		says := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Leasehold-Not-Here", "a nonce of another request")
+			rw.Header().Set("Leasehold-Answer", "a nonce of another request")
 			rw.WriteHeader(http.StatusAccepted)
 		})
 		bob.inner.Store(&says)
 		res := httptest.NewRecorder()
 		ann.server.Handler.ServeHTTP(res, request(t, "/rooms/"+there, nil))
-		if res.Code != http.StatusAccepted || bob.calls.Load() != 1 || res.Header().Get("Leasehold-Not-Here") != "" {
+		if res.Code != http.StatusAccepted || bob.calls.Load() != 1 || res.Header().Get("Leasehold-Answer") != "" {
 			t.Errorf("%d %v, served %d times", res.Code, res.Header(), bob.calls.Load())
 		}
 		ann.close()
@@ -625,7 +625,11 @@ func TestHandlerForged(t *testing.T) {
 		n.ends = map[string]*listener{"bob:1": bob.end}
 		var seen http.Header
 		tap := n.listen("bob:1") // as another process at this address receives it
-		spy := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		spy := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if name, value, ask := cluster.AnswerTo(secret, r); ask {
+				rw.Header().Set(name, value)
+				return
+			}
 			seen = r.Header.Clone()
 		})
 		server := &http.Server{Handler: spy}
@@ -778,7 +782,7 @@ func TestHandlerTrust(t *testing.T) {
 			return fmt.Sprint(res.StatusCode, " ", string(text))
 		}
 		hop := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil,
-			`{"to":"bob","incarnation":%d,"kind":"room","id":%q,"caller":"root","from":"ann","nonce":"n"}`, bob.Incarnation(),
+			`{"cluster":"acme/chat","to":"bob","incarnation":%d,"kind":"room","id":%q,"caller":"root","from":"ann","nonce":"n"}`, bob.Incarnation(),
 			there)) + "."
 		for _, c := range []struct{ what, got, want string }{
 			{"from outside, to its member", send("bob", ""), `200 "eve" by way of ""`},
@@ -855,7 +859,7 @@ func TestHandlerGivesUp(t *testing.T) {
 			h.activate = func(context.Context, cluster.Activation) error { return errors.New("no disk") }
 		}, cluster.HandlerOptions{})
 		start := time.Now()
-		if got := ann.get(t, "/rooms/a"); !strings.HasPrefix(got, "500") || strings.Contains(got, "disk") ||
+		if got := ann.get(t, "/rooms/a"); !strings.HasPrefix(got, "503") || strings.Contains(got, "disk") ||
 			time.Since(start) > time.Second {
 			t.Errorf("%s after %v", got, time.Since(start))
 		}
@@ -882,6 +886,21 @@ type way func(*http.Request) (*http.Response, error)
 
 func (w way) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 
+// asMember is a Transport to something that proves that it is a member.
+func asMember(w way) way {
+	return func(r *http.Request) (*http.Response, error) {
+		name, value, ask := cluster.AnswerTo(secret, r)
+		res, err := &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, error(nil)
+		if !ask {
+			res, err = w(r)
+		}
+		if res != nil {
+			res.Header = http.Header{name: {value}}
+		}
+		return res, err
+	}
+}
+
 // TestHandlerBody: a body of which a member has read a part is sent again from its beginning, unless more of it was
 // read than is kept.
 func TestHandlerBody(t *testing.T) {
@@ -892,7 +911,7 @@ func TestHandlerBody(t *testing.T) {
 			var got string
 			tries := 0
 			h, err := cluster.NewHandler(nil, l, nil, cluster.HandlerOptions{Identity: identity, Secret: secret, Body: most,
-				Transport: way(func(r *http.Request) (*http.Response, error) {
+				Transport: asMember(func(r *http.Request) (*http.Response, error) {
 					if tries++; tries == 1 {
 						_, _ = io.ReadFull(r.Body, make([]byte, 5))
 						return nil, &net.OpError{Op: "dial", Err: errNetwork}
@@ -934,7 +953,7 @@ func TestHandlerBodyBeyondWhatIsKept(t *testing.T) {
 			var got string
 			tries := 0
 			h, err := cluster.NewHandler(nil, l, nil, cluster.HandlerOptions{Identity: identity, Secret: secret, Body: most,
-				Transport: way(func(r *http.Request) (*http.Response, error) {
+				Transport: asMember(func(r *http.Request) (*http.Response, error) {
 					if tries++; tries == 2 {
 						return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 					}

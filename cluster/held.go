@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,11 +13,6 @@ import (
 
 // ErrIdle is why an activation ends that nothing has used for [Options.IdleAfter].
 var ErrIdle = errors.New("the identity was idle")
-
-// hostError is the error of a host's Activate.
-type hostError struct{ error }
-
-func (e hostError) Unwrap() error { return e.error }
 
 // Held is an activation that something uses, such as a request or a connection. While it is held it is not idle, and
 // when the member gives it away, that waits for its holders, for [Options.Grace] at most.
@@ -114,7 +110,12 @@ func (m *Member) serve(ctx context.Context, id Identity, need *Need, hold bool) 
 			return nil, Activation{}, notHere(id, &StateError{Status{NotReady, AsMember, time.Now(), ErrLost}})
 		}
 		a := m.open(l, id, 0, func(a *activation) {
-			m.begin(a, func(a *activation) (contracts.Activation, bool, error) { return m.claim(a, need) })
+			m.begin(a, func(a *activation) (contracts.Activation, bool, error) {
+				if err := m.failures.paused(id); err != nil {
+					return contracts.Activation{}, false, err
+				}
+				return m.claim(a, need)
+			})
 		})
 		if a == nil {
 			continue // the state is another one by now
@@ -129,6 +130,9 @@ func (m *Member) serve(ctx context.Context, id Identity, need *Need, hold bool) 
 			known, ending := a.Activation, a.ending
 			if !ending {
 				a.used = m.o.clock().Time()
+				if need != nil {
+					a.need = need
+				}
 				if hold {
 					a.holds++
 				}
@@ -206,20 +210,11 @@ const defaultGrace = 5 * time.Second
 
 // passivate ends the activations of an incarnation that are idle. It looks four times in [Options.IdleAfter].
 func (m *Member) passivate(l *incarnation) {
-	room := make(chan struct{}, handOvers)
 	for sleep(l.Context(), m.o.IdleAfter/4) {
-		for _, a := range m.all() {
-			if !m.idle(a) {
-				continue
-			}
-			select {
-			case room <- struct{}{}:
-			case <-l.Context().Done():
-				return
-			}
-			if !m.endIdle(l, a, func() { <-room }) {
-				<-room
-			}
+		idle := slices.DeleteFunc(m.all(), func(a *activation) bool { return !m.idle(a) })
+		room := m.hands(len(idle))
+		for _, a := range idle {
+			m.endIdle(l, a, room)
 		}
 	}
 }
@@ -242,17 +237,13 @@ func (m *Member) unused(a *activation) bool {
 }
 
 // endIdle begins to end an activation if it is idle still. From then on requests for the identity wait for the next
-// activation. then is called when it has ended.
-func (m *Member) endIdle(l *incarnation, a *activation, then func()) bool {
+// activation.
+func (m *Member) endIdle(l *incarnation, a *activation, r *hands) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if l.closed || !m.unused(a) {
-		return false
+		return
 	}
 	a.ending = true
-	l.work.Go(func() {
-		defer then()
-		m.conclude(l.Context(), a, ErrIdle)
-	})
-	return true
+	l.work.Go(func() { m.conclude(l.Context(), a, ErrIdle, r) })
 }

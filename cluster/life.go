@@ -32,21 +32,25 @@ type incarnation struct {
 	number int64
 	since  string // time before the first claim for it, empty if it is not known
 	clock  term.Clock
+	due    term.Moment    // of its first heartbeat
 	work   sync.WaitGroup // of its activations
 
 	drain   chan struct{} // closed when it is to hand over what it has
 	drained chan struct{} // closed when it has, or has ended
 
 	// With the member's lock:
-	closed bool  // it takes no more work
-	why    error // it is to hand over what it has, nil if it is not
+	closed bool                  // it takes no more work
+	stays  map[Identity]struct{} // what could not be handed over to where the epoch places it; nil if that is not tried
+	why    error                 // it is to hand over what it has, nil if it is not
 }
 
-// live begins an incarnation whose lease was asked for at a moment, and has so much left.
-func (m *Member) live(s contracts.MemberState, asked term.Moment) *incarnation {
+// live begins an incarnation by the response to a join that was sent at a moment, and by its first try at another.
+func (m *Member) live(s contracts.MemberState, asked, first term.Moment) *incarnation {
 	l := &incarnation{name: s.Member, since: m.since(s), number: s.Incarnation, clock: m.o.clock,
 		drain: make(chan struct{}), drained: make(chan struct{})}
-	l.Term = term.New(m.ctx, m.o.clock, m.served(s, asked), func(trouble error) error {
+	end, due := m.served(s, asked, first)
+	l.due = due
+	l.Term = term.New(m.ctx, m.o.clock, end, func(trouble error) error {
 		err := fmt.Errorf("%w: the lease of incarnation %d of %q ended", ErrLost, s.Incarnation, s.Member)
 		if trouble != nil {
 			err = fmt.Errorf("%w, after heartbeats that failed: %w", err, trouble)
@@ -70,10 +74,19 @@ func (m *Member) since(joined contracts.MemberState) string {
 // drawn a moment before.
 const claimAhead = time.Minute
 
-// served is until when a member serves, of a lease that was asked for at a moment: it stops a tenth earlier.
-func (m *Member) served(s contracts.MemberState, asked term.Moment) term.Moment {
-	return asked.Add(min(m.o.TTL, time.Duration(s.RemainingMs)*time.Millisecond) - m.o.TTL/10)
+// served is until when a member serves by a response to a request that was sent at a moment, and by its first try at
+// another: it stops a tenth before the end of its lease. due is when its next heartbeat is. A provider need not say how
+// much is left: then the lease lasts from the first try on.
+func (m *Member) served(s contracts.MemberState, asked, first term.Moment) (end, due term.Moment) {
+	lasts := min(m.o.TTL, time.Duration(s.RemainingMs)*time.Millisecond)
+	if s.RemainingMs == 0 {
+		asked, lasts = first, m.o.TTL
+	}
+	return asked.Add(lasts - m.o.TTL/10), asked.Due(m.every(), lasts, m.o.TTL)
 }
+
+// every is the time from one heartbeat to the next.
+func (m *Member) every() time.Duration { return m.o.TTL / 3 }
 
 // Check reports whether an activation may take its next step: nil while its context lives and the lease of its member
 // lasts. Otherwise the error is the cause with which the context was, or is to be, cancelled; [ErrLost] if the
@@ -84,7 +97,7 @@ func Check(ctx context.Context) error { return term.Check(ctx) }
 // heartbeat extends the lease, every third of it. A try may take as long, or what is left: it extends the lease of all
 // activations. One that fails is sent again after a quarter of that, or a second.
 func (m *Member) heartbeat(l *incarnation) *hold.Keep {
-	every := m.o.TTL / 3
+	every := m.every()
 	again := min(every/4, time.Second)
 	var seq int64
 	var s contracts.MemberState // of the latest heartbeat
@@ -97,7 +110,7 @@ func (m *Member) heartbeat(l *incarnation) *hold.Keep {
 				TTLSeconds: m.seconds()})
 			return err
 		},
-		Renewed: func(asked term.Moment) (end, due term.Moment) { return m.served(s, asked), asked.Add(every) },
+		Renewed: func(asked term.Moment) (end, due term.Moment) { return m.served(s, asked, asked) },
 		Extended: func(context.Context, term.Moment) {
 			if s.Status == contracts.MemberDraining { // an operator, or a member that replaces this one
 				m.change(Draining, l.number, errDrained, Ready)

@@ -61,6 +61,7 @@ type Locator struct {
 
 	provider Provider
 	o        LocatorOptions
+	failures failures
 	view     atomic.Pointer[view]
 	read     atomic.Pointer[term.Moment] // before the latest reading of the epoch
 
@@ -68,6 +69,7 @@ type Locator struct {
 	places  recent[Identity] // of activations, and where one would be for anyone
 	wanted  recent[want]     // where one would be for those who need certain labels
 	flights map[want]*flight
+	claims  map[Identity]*claiming
 	stop    context.CancelCauseFunc
 	ctx     context.Context //nolint:containedctx // from Start to Stop
 	work    sync.WaitGroup
@@ -87,16 +89,18 @@ type want struct {
 	need string // its key
 }
 
-// flight is a request that several callers wait for.
+// flight is a request that several callers wait for, each for as long as it has time.
 type flight struct {
-	done  chan struct{}
-	where Location
-	err   error
+	began   time.Time
+	waiters int // with the locator's lock; without any, what it finds is remembered, and nothing is sent again
+	done    chan struct{}
+	where   Location
+	err     error
 }
 
 // NewLocator returns a locator. Options may be nil.
 func NewLocator(p Provider, o *LocatorOptions) *Locator {
-	l := &Locator{provider: p, flights: map[want]*flight{}}
+	l := &Locator{provider: p, flights: map[want]*flight{}, claims: map[Identity]*claiming{}}
 	if o != nil {
 		l.o = *o
 	}
@@ -150,10 +154,12 @@ func (l *Locator) Stop() {
 
 // keep reads the epoch again and again.
 func (l *Locator) keep(ctx context.Context) {
+	var tries hold.Tries
 	for pause := l.o.Refresh; sleep(ctx, pause); {
-		asking, cancel := context.WithTimeout(ctx, l.o.MaxStale)
-		err := l.refresh(asking)
-		cancel()
+		err := tries.Do(ctx, l.o.MaxStale, l.refresh)
+		if err == nil {
+			tries = 0
+		}
 		if pause = l.o.Refresh; err != nil && ctx.Err() == nil {
 			l.failed(Event{}, "members", err)
 			left := l.o.MaxStale - l.age()
@@ -282,27 +288,46 @@ func (l *Locator) join(ctx context.Context, w want, need *Need) (Location, error
 		return Location{}, err
 	}
 	f := l.flights[w]
-	if f == nil {
-		f = &flight{done: make(chan struct{})}
-		l.flights[w] = f
-		l.work.Go(func() {
-			defer close(f.done)
-			f.where, f.err = l.ask(l.ctx, w, need)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			delete(l.flights, w)
-			if f.err == nil {
-				l.remember(f.where)
-			}
-		})
+	if f == nil || time.Since(f.began) >= hold.TryTime(0) {
+		f = l.begin(w, need)
 	}
+	f.waiters++
 	l.mu.Unlock()
 	select {
 	case <-f.done:
 		return f.where, f.err
 	case <-ctx.Done():
-		return Location{}, context.Cause(ctx)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.waiters--
+	return Location{}, context.Cause(ctx)
+}
+
+// begin sends the request of a flight. One that has had no response in the time of its first try takes no one more:
+// those who come then need not wait for as long as its longer tries take. The caller holds mu.
+func (l *Locator) begin(w want, need *Need) *flight {
+	ctx, cancel := context.WithTimeout(l.ctx, askTime)
+	f := &flight{began: time.Now(), done: make(chan struct{})}
+	l.flights[w] = f
+	l.work.Go(func() {
+		defer close(f.done)
+		defer cancel()
+		f.where, f.err = l.ask(ctx, w, need, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return f.waiters == 0
+		})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.flights[w] == f {
+			delete(l.flights, w)
+		}
+		if f.err == nil {
+			l.remember(f.where)
+		}
+	})
+	return f
 }
 
 // remember keeps a location, unless a later one is known.
@@ -320,15 +345,19 @@ func (l *Locator) remember(where Location) {
 // askTime bounds what several callers wait for.
 const askTime = 30 * time.Second
 
-// ask looks an identity up.
-func (l *Locator) ask(ctx context.Context, w want, need *Need) (Location, error) {
+// ask looks an identity up. alone reports that no one waits for it any more.
+func (l *Locator) ask(ctx context.Context, w want, need *Need, alone func() bool) (Location, error) {
 	id, q := w.Identity, Query{}
 	q.Labels, q.Prefer = need.labels()
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
 	for try := 0; ; try++ {
 		q.Epoch = l.view.Load().epoch
-		p, err := l.provider.Lookup(ctx, id.Kind, id.ID, q)
+		var p contracts.Placement
+		final := func(err error) bool { return answered(err) || alone() }
+		_, err := l.insist(ctx, Event{Identity: id}, "lookup", hold.Insist{Final: final},
+			func(ctx context.Context) (err error) {
+				p, err = l.provider.Lookup(ctx, id.Kind, id.ID, q)
+				return err
+			})
 		switch {
 		case errors.Is(err, contracts.CodeStaleEpoch) && try < 5:
 			if err := l.refresh(ctx); err != nil {
@@ -340,9 +369,15 @@ func (l *Locator) ask(ctx context.Context, w want, need *Need) (Location, error)
 			}
 		case err != nil:
 			return Location{}, err
-		case p.Owner != nil && p.Activation != nil:
-			where := located(*p.Activation, p.Epoch)
-			where.Address = p.Owner.Address
+		case p.Owner != nil:
+			where := Location{Identity: id, Member: p.Owner.Member, Incarnation: p.Owner.Incarnation,
+				Address: p.Owner.Address, Epoch: p.Epoch}
+			if p.Activation != nil {
+				where.Token = p.Activation.FencingToken
+			}
+			if where.Token == 0 { // to be asked for again
+				where.need = w.need
+			}
 			return where, nil
 		case p.Placed != nil:
 			return Location{
@@ -375,24 +410,73 @@ func (w Location) same(other Location) bool {
 	return w == other
 }
 
+// claimTry bounds a try to claim, for which others wait who want the same identity.
+const claimTry = 3 * time.Second
+
+// claiming is a caller that claims an identity. Others that want it wait for what becomes of that.
+type claiming struct {
+	done chan struct{}
+	err  error // of the latest try; with the locator's lock
+}
+
 // Activate makes sure that an identity is active, and says where. It claims it for the member on which it is placed,
-// unless it is active already, and waits until that has activated it. If the member could not, the error is
-// ACTIVATION_FAILED, with the reason. While no member may host it, it waits for one, until ctx ends.
+// unless it is active already, and waits until that has activated it. Of several callers at a time one claims. If the
+// member could not activate it, the error is ACTIVATION_FAILED, with the reason, in a [FailedError]: it is not claimed
+// again before the pause is over that that says. While no member may host it, it waits for one, until ctx ends.
 func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Location, error) {
-	if where, ok := l.Cached(id, need); ok && where.Token != 0 {
-		return where, nil
+	for {
+		if where, ok := l.Cached(id, need); ok && where.Token != 0 {
+			return where, nil
+		}
+		if err := l.failures.paused(id); err != nil {
+			return Location{}, err
+		}
+		l.mu.Lock()
+		other := l.claims[id]
+		if other == nil {
+			mine := &claiming{done: make(chan struct{})}
+			l.claims[id] = mine
+			l.mu.Unlock()
+			defer func() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				delete(l.claims, id)
+				close(mine.done)
+			}()
+			return l.claim(ctx, id, need, mine)
+		}
+		l.mu.Unlock()
+		select {
+		case <-other.done:
+		case <-ctx.Done():
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return Location{}, errors.Join(context.Cause(ctx), other.err)
+		}
 	}
+}
+
+// claim is Activate for the caller that claims.
+func (l *Locator) claim(ctx context.Context, id Identity, need *Need, mine *claiming) (Location, error) {
 	request := contracts.ActivationClaimRequest{RequestID: rand.Text()}
 	request.Labels, request.Prefer = need.labels()
 	var told contracts.Code // of the latest event: a refusal that stays the same is one
+	var tries hold.Tries
 	for try := 0; ; try++ {
 		if err := l.ready(); err != nil {
 			return Location{}, err
 		}
-		o, err := l.provider.Claim(ctx, id.Kind, id.ID, request)
+		var o contracts.ActivationOutcome
+		err := tries.Do(ctx, claimTry, func(ctx context.Context) (err error) {
+			o, err = l.provider.Claim(ctx, id.Kind, id.ID, request)
+			return err
+		})
 		own := waits.Delay(min(try, 2))
 		pause := hold.Pause(own, err, hold.Left(ctx))
 		e, _ := errors.AsType[*contracts.Error](err)
+		l.mu.Lock()
+		mine.err = err
+		l.mu.Unlock()
 		if e != nil && e.Code != told && e.Code != contracts.CodeActivationExists {
 			told = e.Code
 			l.emit(Event{What: ClaimRefused, Identity: id, Err: err})
@@ -412,7 +496,7 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 			if e != nil && e.Activation != nil && e.Activation.Reason != "" {
 				err = fmt.Errorf("%w: %s", err, e.Activation.Reason)
 			}
-			return Location{}, err
+			return Location{}, l.failures.failed(id, err)
 		case errors.Is(err, contracts.CodeRequestIDReused), errors.Is(err, contracts.CodeLeaseExpired):
 			// what it obtained has ended meanwhile
 			request.RequestID = rand.Text()
@@ -428,6 +512,7 @@ func (l *Locator) Activate(ctx context.Context, id Identity, need *Need) (Locati
 // found remembers an activation.
 func (l *Locator) found(a contracts.Activation, epoch int64) Location {
 	where := located(a, cmp.Or(epoch, a.Epoch))
+	l.failures.succeeded(where.Identity)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.remember(where)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/internal/term"
@@ -23,6 +24,8 @@ type Activation struct {
 	Token        int64  // the fencing token: higher than all before; pass it on to whatever the activation writes to
 	State        []byte // that owners stored, as far as the member knows
 	StateVersion int64  // how often it was stored
+
+	Alarm time.Time // for when its alarm is set, see [Member.SetAlarm]; zero for none
 }
 
 // Host is what a program does with the identities that its member is given. Its methods are called from several
@@ -30,7 +33,7 @@ type Activation struct {
 type Host interface {
 	// Activate begins to serve an identity. ctx lasts as long as the activation; when it is lost, it ends with an
 	// [ErrLost]. An error, or a panic, frees the identity, and is the reason that those who wait for it are given. It must
-	// return when ctx ends.
+	// return when ctx ends, within [Options.DeactivateWithin].
 	Activate(ctx context.Context, a Activation) error
 
 	// Deactivate ends what Activate began; the context of Activate has ended. While the identity still belongs to the
@@ -55,6 +58,17 @@ type Options struct {
 	// identity to the next claim 10 minutes after the one before.
 	ActivateWithin time.Duration
 
+	// DeactivateWithin bounds [Host.Deactivate], and [Host.Activate] from when its context has ended. A call that has not
+	// returned by then is an event, [Abandoned], and the identity goes on without it: it is free, or another member's, and
+	// its token protects it. The context of Deactivate ends when nine tenths of the time have passed. What the call does
+	// with the member it must do by that context, since the member may have the identity again. 0 means 10 s; 9 minutes at
+	// most.
+	DeactivateWithin time.Duration
+
+	// AlarmWithin bounds [Alarmer.Alarm]: after it its context ends, and DeactivateWithin later the call is an event,
+	// [Abandoned], and no one waits for it any more; the alarm is fired again. 0 means a minute; 9 minutes at most.
+	AlarmWithin time.Duration
+
 	// Partitions is what the first member of a cluster sets it up with; 0 means the provider's default.
 	Partitions int64
 
@@ -64,7 +78,8 @@ type Options struct {
 
 	// ServeOnly: the member does not follow the events of the cluster, so that [Member.Serve] alone activates. It is the
 	// way for callers that connect to members anyway. One that follows them gets those that concern it, within about a
-	// second; a look at the store a second serves all members of a process, or of a server.
+	// second; a look at the store a second serves all members of a process, or of a server. A host that is an [Alarmer]
+	// cannot have ServeOnly: members learn of alarms by events.
 	ServeOnly bool
 
 	// IdleAfter is how long nothing has used an activation when the member ends it, with [ErrIdle]: it calls
@@ -77,6 +92,10 @@ type Options struct {
 	// away, because it stops, is drained, or [Member.Deactivate] was called. Then their contexts end. 0 means 5 s.
 	Grace time.Duration
 
+	// Rebalance has the member hand over what it has and the current epoch places elsewhere, a few at a time. nil is
+	// never: what is active stays where it is, which suffices where IdleAfter ends most activations soon.
+	Rebalance *Rebalance
+
 	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
 	Observe func(Event)
 
@@ -86,6 +105,9 @@ type Options struct {
 // maxActivation is the longest time that an activation may take: less than the lock of its claim lasts, by the time
 // until the member has learned of it.
 const maxActivation = 9 * time.Minute
+
+// deactivation is the time that a host has to end an activation.
+const deactivation = 10 * time.Second
 
 // Member hosts identities in a cluster. Its methods may be called from several goroutines at once.
 type Member struct {
@@ -101,6 +123,8 @@ type Member struct {
 	done   chan struct{} // closed when Stop has released everything
 	offer  Offer         // with which it joins again
 
+	failures failures
+
 	stopping bool         // by Stop
 	life     *incarnation // nil without an incarnation
 	acts     map[Identity]*activation
@@ -114,12 +138,15 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 	}
 	m.o.TTL = cmp.Or(m.o.TTL, 10*time.Second)
 	m.o.ActivateWithin = cmp.Or(m.o.ActivateWithin, maxActivation)
+	m.o.DeactivateWithin = cmp.Or(m.o.DeactivateWithin, deactivation)
+	m.o.AlarmWithin = cmp.Or(m.o.AlarmWithin, alarmWithin)
 	m.offer = Offer{Kinds: m.o.Kinds, Labels: m.o.Labels, Weight: m.o.Weight, Address: m.o.Address}
 	if m.o.clock == nil {
 		m.o.clock = term.Now
 	}
 	m.component = newComponent(AsMember, name, m.o.Observe)
 	m.left = m.leaseLeft
+	_, alarms := host.(Alarmer)
 	switch {
 	case p == nil || host == nil:
 		return nil, errors.New("a member needs a Provider and a Host")
@@ -130,10 +157,23 @@ func NewMember(p Provider, name string, host Host, o *Options) (*Member, error) 
 		return nil, fmt.Errorf("Options.TTL is %v: must be whole seconds from 3s to 1h", m.o.TTL)
 	case m.o.ActivateWithin < 0 || m.o.ActivateWithin > maxActivation:
 		return nil, fmt.Errorf("Options.ActivateWithin is %v: must be up to %v", m.o.ActivateWithin, maxActivation)
+	case m.o.DeactivateWithin < 0 || m.o.DeactivateWithin > maxActivation:
+		return nil, fmt.Errorf("Options.DeactivateWithin is %v: must be up to %v", m.o.DeactivateWithin, maxActivation)
+	case m.o.AlarmWithin < 0 || m.o.AlarmWithin > maxActivation:
+		return nil, fmt.Errorf("Options.AlarmWithin is %v: must be up to %v", m.o.AlarmWithin, maxActivation)
+	case m.o.ServeOnly && alarms:
+		return nil, errors.New("Options.ServeOnly: a host with a method Alarm needs a member that follows events: leave it out")
 	case m.o.IdleAfter != 0 && m.o.IdleAfter < time.Millisecond:
 		return nil, fmt.Errorf("Options.IdleAfter is %v: must be 0, or 1ms or more", m.o.IdleAfter)
 	case m.o.Grace < 0:
 		return nil, fmt.Errorf("Options.Grace is %v: must not be negative", m.o.Grace)
+	}
+	if m.o.Rebalance != nil {
+		r := *m.o.Rebalance
+		if err := r.complete(); err != nil {
+			return nil, err
+		}
+		m.o.Rebalance = &r
 	}
 	return m, nil
 }
@@ -182,6 +222,13 @@ func (m *Member) Start(ctx context.Context) error {
 	return nil
 }
 
+// joinTry is the time of a try to join, or a third of the lease if that is more: a provider that takes longer would be
+// too slow for the heartbeats, too.
+const joinTry = 2 * time.Second
+
+// soon are the pauses of a member that is not in the cluster: it is back within a second of its provider.
+var soon = backoff.Policy{First: 200 * time.Millisecond, Max: time.Second, Min: 50 * time.Millisecond}
+
 // join makes a new incarnation. With again, it waits for the lease of an earlier one to end, and does not give up
 // before ctx ends.
 func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again bool) (*incarnation, attempt, error) {
@@ -190,23 +237,17 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 	var l *incarnation
 	var named contracts.Error // the member of this name, as the first response had it
 	lives := false            // it has sent a heartbeat since, or is another one
-	_, err := m.component.insist(ctx, Event{}, "join", hold.Insist{Each: m.o.TTL, Final: func(err error) bool {
-		switch {
-		case errors.Is(err, contracts.CodeLeaseExpired), errors.Is(err, contracts.CodeRequestIDReused):
-			return false
-		case errors.Is(err, contracts.CodeMemberExists):
-			return lives && !earlier
-		default:
-			return !again && lease.Final(err)
-		}
-	}}, func(ctx context.Context) error {
+	try := func(ctx context.Context) (spent bool, err error) {
 		asked := m.o.clock()
+		if !a.begun {
+			a.begun, a.first = true, asked
+		}
 		s, err := m.ask(ctx, a, "")
 		a.until, a.unsure = m.o.clock(), a.unsure || err != nil && lease.Unsettled(err)
 		if err == nil {
-			l = m.live(s, asked)
+			l = m.live(s, asked, a.first)
 			if l.Check() == nil {
-				return nil
+				return false, nil
 			}
 			err = contracts.CodeLeaseExpired
 		}
@@ -218,7 +259,26 @@ func (m *Member) join(ctx context.Context, replaces contracts.Incarnation, again
 		}
 		// it had joined, for a moment
 		if errors.Is(err, contracts.CodeLeaseExpired) || errors.Is(err, contracts.CodeRequestIDReused) {
-			a, earlier = attempt{id: rand.Text()}, true
+			a, earlier, spent = attempt{id: rand.Text()}, true, true
+		}
+		return spent, err
+	}
+	final := func(err error) bool {
+		switch {
+		case errors.Is(err, contracts.CodeLeaseExpired), errors.Is(err, contracts.CodeRequestIDReused):
+			return false
+		case errors.Is(err, contracts.CodeMemberExists):
+			return lives && !earlier
+		default:
+			return !again && lease.Final(err)
+		}
+	}
+	insist := hold.Insist{Each: max(joinTry, m.every()), Pauses: soon, Final: final}
+	_, err := m.component.insist(ctx, Event{}, "join", insist, func(ctx context.Context) error {
+		repeated := a.unsure
+		spent, err := try(ctx)
+		if spent && repeated { // what an earlier try has joined as is over: nothing is to be waited for
+			_, err = try(ctx)
 		}
 		return err
 	})
@@ -257,7 +317,7 @@ func (m *Member) run(l *incarnation) {
 	for {
 		var keepers sync.WaitGroup
 		keepers.Go(func() { l.Watch(l.Context()) })
-		keepers.Go(func() { m.heartbeat(l).Run(l.Context(), l.clock().Add(m.o.TTL/3)) })
+		keepers.Go(func() { m.heartbeat(l).Run(l.Context(), l.due) })
 		keepers.Go(func() { m.handOver(l) })
 		if !m.o.ServeOnly {
 			keepers.Go(func() { m.follow(l) })
@@ -265,11 +325,14 @@ func (m *Member) run(l *incarnation) {
 		if m.o.IdleAfter > 0 {
 			keepers.Go(func() { m.passivate(l) })
 		}
+		if m.o.Rebalance != nil {
+			keepers.Go(func() { m.rebalance(l) })
+		}
 		<-l.Context().Done()
 		cause := context.Cause(l.Context())
 		m.change(NotReady, l.number, cause, Ready)
 		for _, a := range m.stopAccepting(l) {
-			keepers.Go(func() { m.finish(m.ctx, a, cause) })
+			keepers.Go(func() { m.finish(m.ctx, a, cause, nil) })
 		}
 		keepers.Wait()
 		l.work.Wait() // only then may the identities be activated here again
@@ -280,7 +343,7 @@ func (m *Member) run(l *incarnation) {
 			return
 		}
 		// If the cluster still has the old incarnation, its activations are free sooner when it leaves.
-		ctx, cancel := context.WithTimeout(m.ctx, m.o.TTL/3)
+		ctx, cancel := context.WithTimeout(m.ctx, m.every())
 		_, _ = m.provider.Leave(ctx, m.name, contracts.MemberRequest{Incarnation: l.number}) // or its lease ends
 		cancel()
 		if m.Status().State == Draining { // it would be given activations if it joined again
@@ -392,6 +455,31 @@ func (m *Member) toDrain(l *incarnation, why error) {
 // handOvers is how many identities a member hands over at a time.
 const handOvers = 16
 
+// hands has room for so many identities that end at a time. One whose host takes long gives its place back meanwhile:
+// all begin to end within the time that a host has for one, whatever others do.
+type hands struct {
+	room chan struct{}
+	most time.Duration // in a place
+}
+
+func (m *Member) hands(all int) *hands {
+	return &hands{make(chan struct{}, handOvers), m.o.DeactivateWithin * handOvers / time.Duration(max(all, handOvers))}
+}
+
+// enter waits for a place, which is given back by the result at the latest. Without hands there is room for all.
+func (h *hands) enter() (leave func()) {
+	if h == nil {
+		return func() {}
+	}
+	h.room <- struct{}{}
+	back := sync.OnceFunc(func() { <-h.room })
+	end := time.AfterFunc(h.most, back)
+	return func() {
+		end.Stop()
+		back()
+	}
+}
+
 // handOver gives away what an incarnation has, when it is to.
 func (m *Member) handOver(l *incarnation) {
 	defer close(l.drained)
@@ -405,20 +493,16 @@ func (m *Member) handOver(l *incarnation) {
 		_, err := m.provider.Drain(ctx, m.name, contracts.MemberRequest{Incarnation: l.number})
 		return err
 	})
-	var hands sync.WaitGroup
-	room := make(chan struct{}, handOvers)
+	var ends sync.WaitGroup
 	all := m.stopAccepting(l)
+	room := m.hands(len(all))
 	for _, a := range all { // those who hold them have the same time, however many there are
 		m.announce(a)
 	}
 	for _, a := range all {
-		room <- struct{}{}
-		hands.Go(func() {
-			defer func() { <-room }()
-			m.finish(ctx, a, l.why)
-		})
+		ends.Go(func() { m.finish(ctx, a, l.why, room) })
 	}
-	hands.Wait()
+	ends.Wait()
 }
 
 // Offer is what a member offers to host.

@@ -19,7 +19,8 @@ import (
 //		cluster.Directory
 //		cluster.Locker
 //		cluster.Storage
-//	}{server, server, myLocker, server}
+//		cluster.Alarms
+//	}{server, server, myLocker, server, server}
 //
 // Package clustertest tests implementations of a [Locker], a [Storage] and a [Host].
 //
@@ -32,6 +33,7 @@ type Provider interface {
 	Directory
 	Locker
 	Storage
+	Alarms
 }
 
 // Membership keeps members in the cluster: each incarnation has a lease, which its heartbeats extend.
@@ -50,6 +52,9 @@ type Membership interface {
 
 // Directory says who the members are, where an identity is, or would be, and what changed.
 type Directory interface {
+	// Cluster names the cluster, behind its tenant, such as acme/chat: members of another one are not believed.
+	Cluster() string
+
 	Members(ctx context.Context) (contracts.MemberList, error)
 	Lookup(ctx context.Context, kind, id string, q Query) (contracts.Placement, error)
 	Events(ctx context.Context, q EventQuery) (contracts.EventPage, error)
@@ -76,6 +81,14 @@ type Storage interface {
 	WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome,
 		error)
 	Deactivate(ctx context.Context, kind, id string, r contracts.ActivationEndRequest) (contracts.ActivationOutcome, error)
+}
+
+// Alarms keeps the alarm of an identity. It takes one from the owner alone, under the current fencing token, in place
+// of the one of a version; without a time it clears it. What it has, the [Storage] shows. At the time it tells the
+// owner by an event from ACTIVE to ACTIVE, or claims the identity if no one has it, and again until the alarm is
+// cleared.
+type Alarms interface {
+	SetAlarm(ctx context.Context, kind, id string, r contracts.ActivationAlarmRequest) (contracts.ActivationOutcome, error)
 }
 
 // Identity names what is activated at most once.

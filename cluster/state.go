@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
 	"github.com/leasehold-dev/leasehold/internal/hold"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
 // State is what a component does.
@@ -87,6 +89,9 @@ const (
 	Activated        = "Activated"        // an identity is served
 	ActivationFailed = "ActivationFailed" // Event.Err is why
 	ActivationEnded  = "ActivationEnded"  // an identity is not served any more, as intended
+	Abandoned        = "Abandoned"        // a call of the host did not return in time: Event.Err is which
+	Alarmed          = "Alarmed"          // the host was called for an alarm; Event.Err is why that may be called again
+	AlarmFailed      = "AlarmFailed"      // and is to be called again: Event.Err is why
 	ActivationLost   = "ActivationLost"   // an identity is not this member's any more: Event.Err is why
 	ClaimRefused     = "ClaimRefused"     // an identity was not given to a claim: Event.Err is why
 	RequestFailed    = "RequestFailed"    // and is to be tried again: Event.Err is why
@@ -103,18 +108,18 @@ type Event struct {
 	From, To State // of StateChanged
 
 	Member      string   // its name; empty for a client
-	Peer        string   // the member to which a request was forwarded
+	Peer        string   // the member to which a request was forwarded, or an activation handed over
 	Incarnation int64    // of the member, if it has one
 	Identity    Identity // of an activation
 	Token       int64    // of an activation
 	Err         error    // the cause
 
 	// Took is for how long: of Activated since the member learned of it, of Forwarded until there was a response, of
-	// FailedOver since the first try.
+	// FailedOver since the first try, of Alarmed and AlarmFailed that the host took.
 	Took time.Duration
 
 	// Lag is, of Activated, how old the claim was when the member learned of it, if that was another's, by the clocks of
-	// the store and of this process.
+	// the store and of this process. Of Alarmed and AlarmFailed, how long after its time the host was called.
 	Lag time.Duration
 }
 
@@ -216,8 +221,8 @@ var waits = backoff.Policy{First: 200 * time.Millisecond, Max: 5 * time.Second, 
 // was final, the error is its cause as well.
 func (c *component) insist(ctx context.Context, e Event, what string, i hold.Insist,
 	request func(context.Context) error) (told bool, err error) {
-	i.Left = c.left
-	i.Pauses, i.Failed = waits, func(err error) {
+	i.Left, i.Each, i.Pauses = c.left, cmp.Or(i.Each, hold.LongTry), cmp.Or(i.Pauses, waits)
+	i.Failed = func(err error) {
 		told = true
 		c.failed(e, what, err)
 	}
@@ -230,6 +235,10 @@ func (c *component) insist(ctx context.Context, e Event, what string, i hold.Ins
 	}
 	return told, err
 }
+
+// answered judges requests whose callers act on whatever a provider says: only one that may have been lost is sent
+// again.
+func answered(err error) bool { return lease.Final(err) || !lease.Unsettled(err) }
 
 // failed tells the observer of a request that failed.
 func (c *component) failed(e Event, what string, err error) {

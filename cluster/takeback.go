@@ -14,6 +14,8 @@ import (
 type attempt struct {
 	id       string
 	replaces contracts.Incarnation
+	begun    bool
+	first    term.Moment // when the first try was sent
 	until    term.Moment // when the latest try was over, for its caller
 	unsure   bool        // a try may have had its effect, or may still have it
 }
@@ -62,15 +64,17 @@ func (m *Member) takeBack(ctx context.Context, a attempt) {
 // leaveAfter leaves as what a join has made. What has ended is left already. The error is TOO_LATE if
 // the join has made nothing so far.
 func (m *Member) leaveAfter(ctx context.Context, a attempt) error {
-	ctx, cancel := context.WithTimeout(ctx, m.o.TTL/3)
+	ctx, cancel := context.WithTimeout(ctx, m.every())
 	defer cancel()
 	s, err := m.ask(ctx, a, longPast)
 	if err == nil {
 		_, err = m.provider.Leave(ctx, m.name, contracts.MemberRequest{Incarnation: s.Incarnation})
 	}
-	if errors.Is(err, contracts.CodeRequestIDReused) || errors.Is(err, contracts.CodeStaleIncarnation) ||
-		errors.Is(err, contracts.CodeMemberUnknown) {
-		return nil
+	for _, over := range []contracts.Code{contracts.CodeRequestIDReused, contracts.CodeLeaseExpired,
+		contracts.CodeStaleIncarnation, contracts.CodeMemberUnknown} {
+		if errors.Is(err, over) {
+			return nil
+		}
 	}
 	return err
 }

@@ -189,6 +189,13 @@ func (f *faulty) WriteState(ctx context.Context, kind, id string, r contracts.Ac
 	})
 }
 
+func (f *faulty) SetAlarm(ctx context.Context, kind, id string, r contracts.ActivationAlarmRequest) (
+	contracts.ActivationOutcome, error) {
+	return through(f, "alarm", func() (contracts.ActivationOutcome, error) {
+		return f.Provider.SetAlarm(ctx, kind, id, r)
+	})
+}
+
 func (f *faulty) Transfer(ctx context.Context, kind, id string, r contracts.ActivationTransferRequest) (
 	contracts.ActivationOutcome, error) {
 	return through(f, "transfer", func() (contracts.ActivationOutcome, error) {
@@ -202,6 +209,7 @@ type host struct {
 	name     string
 	activate func(ctx context.Context, a cluster.Activation) error // nil: at once
 	ending   func(a cluster.Activation, reason error)
+	alarm    func(ctx context.Context, a cluster.Activation) error // nil: it has none
 	mu       sync.Mutex
 	contexts map[cluster.Identity]context.Context
 	given    []cluster.Activation
@@ -240,6 +248,11 @@ func (h *host) Deactivate(_ context.Context, a cluster.Activation, reason error)
 		delete(h.w.serving, a.Identity)
 	}
 }
+
+// ringing is a host with alarms.
+type ringing struct{ *host }
+
+func (h ringing) Alarm(ctx context.Context, a cluster.Activation) error { return h.alarm(ctx, a) }
 
 func (h *host) context(id cluster.Identity) context.Context {
 	h.mu.Lock()
@@ -320,7 +333,11 @@ func (w *world) member(name string, change func(*cluster.Options, *host)) joined
 		change(&o, h)
 	}
 	p := w.provider()
-	m, err := cluster.NewMember(p, name, h, o.WithClock(w.now))
+	hosts := cluster.Host(h)
+	if h.alarm != nil {
+		hosts = ringing{h}
+	}
+	m, err := cluster.NewMember(p, name, hosts, o.WithClock(w.now))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -16,6 +16,16 @@ func (c Code) Error() string { return string(c) }
 // inside a run can lose either.
 var ErrLost = errors.New("lost")
 
+// What there was instead of a response to a request. [errors.Is] finds them in the errors of all clients.
+var (
+	// ErrNoResponse is that there was none: no connection, none in time, or one that broke off.
+	ErrNoResponse = errors.New("no response")
+
+	// ErrInvalidResponse is one of something that is no Leasehold server, such as a proxy, or one that is not about what
+	// was asked for.
+	ErrInvalidResponse = errors.New("invalid response")
+)
+
 // Error is a request that was rejected or failed: what a problem document says, in Go's types. Servers write it and
 // clients return it. errors.Is matches it by its [Code].
 type Error struct {

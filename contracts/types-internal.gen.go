@@ -185,6 +185,9 @@ type AuditEvent struct {
 
 // ClustersSwept What was done in the clusters of placement.
 type ClustersSwept struct {
+	// Alarms Alarms of identities that were fired; left out if none.
+	Alarms int `json:"alarms,omitempty"`
+
 	// Clusters Clusters that were looked at.
 	Clusters int `json:"clusters"`
 

@@ -65,6 +65,7 @@ type attempt struct {
 type outcome struct {
 	rec      *recorder // its response, or the problem in place of one
 	panicked *once.PanicError
+	missing  bool // it returned and has written nothing
 	store    bool
 	text     string // what is stored
 	shared   record // what requests get that have waited
@@ -169,20 +170,27 @@ func (a *attempt) work(ctx context.Context, _ once.Lock) (string, error) {
 
 // perform runs the handler, and says what came of it.
 func (c *call) perform(ctx context.Context) *outcome {
-	ctx, nothing := withNothing(ctx)
+	ctx, nothing := withNothing(ctx, c.id)
 	r := c.r.WithContext(ctx)
 	r.Body = reader(c.body)
 	if r.MultipartForm == nil {
 		defer removeFiles(r)
 	}
 	o := &outcome{rec: &recorder{header: c.w.Header().Clone()}}
-	if o.panicked = ended(func() { c.next.ServeHTTP(o.rec, r) }); o.panicked == nil {
+	o.panicked = ended(func() { c.next.ServeHTTP(o.rec, r) })
+	o.missing = o.panicked == nil && o.rec.status == 0
+	if o.panicked == nil && !o.missing {
 		o.rec.end()
 		o.store = !nothing.said.Load() && c.o.Store(o.rec.status, o.rec.sent)
 	} else {
 		o.store = !nothing.said.Load() && c.o.Store(http.StatusInternalServerError, http.Header{})
 		o.rec = &recorder{header: http.Header{}}
-		broken(o.store).send(o.rec)
+		if o.missing {
+			c.o.Warn(c.r, ErrNoResponse)
+			missing(o.store).send(o.rec)
+		} else {
+			broken(o.store).send(o.rec)
+		}
 		o.rec.end()
 	}
 	var whole bool
@@ -276,6 +284,10 @@ func (c *call) over(f *flight, a *attempt) {
 		case once.IsLost(err):
 			c.land(f) // what became of it is with another process
 			f = nil
+		case a.out.Storing != nil:
+			c.keep(a.out.Storing, &o.shared)
+			c.o.Warn(c.r, fmt.Errorf("the response was sent and is not stored yet; until it is, the handler may run again in "+
+				"another process: %w", err))
 		default:
 			c.o.Warn(c.r, fmt.Errorf("the response was sent and not stored; the handler may run again: %w", err))
 		}
@@ -287,6 +299,9 @@ func (c *call) over(f *flight, a *attempt) {
 	if o.panicked != nil {
 		c.o.Warn(c.r, fmt.Errorf("%w\n%s", o.panicked, o.panicked.Stack))
 		panic(o.panicked.Value) // in the goroutine of the server, which knows what to do
+	}
+	if w, ok := c.w.(interface{ Written() bool }); ok && o.missing && w.Written() {
+		return // the framework's writer, which has sent what went past
 	}
 	o.rec.send(c.w)
 }

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -40,8 +41,8 @@ func TestTakeover(t *testing.T) {
 				fmt.Fprintf(w, "run %d", n)
 			})
 		}
-		slow := middleware(t, cut, &idempotency.Options{Wait: -1}).Wrap(handler(time.Minute))
-		next := middleware(t, gate(store), &idempotency.Options{Wait: time.Minute}).Wrap(handler(20 * time.Second))
+		slow := middleware(t, cut, &idempotency.Options{Wait: new(time.Duration)}).Wrap(handler(time.Minute))
+		next := middleware(t, gate(store), &idempotency.Options{Wait: new(time.Minute)}).Wrap(handler(20 * time.Second))
 		var old, later *httptest.ResponseRecorder
 		var both sync.WaitGroup
 		both.Go(func() { old = post(slow, "k1", "") })
@@ -77,7 +78,7 @@ func TestLostToAnother(t *testing.T) {
 			time.AfterFunc(time.Second, func() { cut.down.Store(true) })
 			time.AfterFunc(50*time.Second, func() { cut.down.Store(false) })
 			time.AfterFunc(2*time.Second, func() {
-				post(middleware(t, gate(store), &idempotency.Options{Wait: time.Minute}).Wrap(ends(&runs, takes,
+				post(middleware(t, gate(store), &idempotency.Options{Wait: new(time.Minute)}).Wrap(ends(&runs, takes,
 					func(_ http.ResponseWriter, r *http.Request) { idempotency.NothingDone(r) })), "k1", "")
 			})
 			w := post(middleware(t, cut, nil).Wrap(payments(&runs, time.Minute)), "k1", "")
@@ -124,6 +125,11 @@ func TestGateDoesNotComeBack(t *testing.T) {
 			!strings.Contains(warned, "may run again") {
 			t.Errorf("%d %s, %q", w.Code, w.Body, warned)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := m.Shutdown(ctx); !errors.Is(err, once.ErrNotStored) {
+			t.Error(err)
+		}
 	})
 }
 
@@ -131,7 +137,7 @@ func TestGateDoesNotComeBack(t *testing.T) {
 // for the request that asks and for those that wait for it, however long they would wait for another request. None is
 // told that a request is under way.
 func TestAwayAndFrozen(t *testing.T) {
-	for _, wait := range []time.Duration{0, -1, time.Minute} {
+	for _, wait := range []*time.Duration{nil, new(time.Duration), new(time.Minute)} {
 		for name, c := range map[string]struct {
 			gate func(once.Gate) once.Gate
 			most time.Duration
@@ -191,7 +197,7 @@ func TestLockedAndThenAway(t *testing.T) {
 		go post(middleware(t, gate(store), nil).Wrap(payments(&runs, time.Minute)), "k1", "")
 		synctest.Wait()
 		cut := &severed{Gate: gate(store)}
-		h := middleware(t, cut, &idempotency.Options{Wait: 10 * time.Second}).Wrap(payments(&runs, 0))
+		h := middleware(t, cut, &idempotency.Options{Wait: new(10 * time.Second)}).Wrap(payments(&runs, 0))
 		time.AfterFunc(9500*time.Millisecond, func() { cut.down.Store(true) })
 		began := time.Now()
 		var both sync.WaitGroup
@@ -216,7 +222,7 @@ func TestTwinOfOneThatAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
 		slow := &slowly{Gate: gate(docstore.NewMemory(nil)), takes: 1900 * time.Millisecond}
-		h := middleware(t, slow, &idempotency.Options{Wait: -1}).Wrap(payments(&runs, time.Second))
+		h := middleware(t, slow, &idempotency.Options{Wait: new(time.Duration)}).Wrap(payments(&runs, time.Second))
 		began := time.Now()
 		go post(h, "k1", "")
 		time.Sleep(time.Second)

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -29,7 +30,7 @@ func Example() { //nolint:testableexamples // it needs a server
 		log.Fatal(err)
 	}
 	account := func(r *http.Request) string { return r.Header.Get("X-Account") } // what authentication found
-	m, err := idempotency.New(c.Runs("shop"), account, nil)
+	m, err := idempotency.New(c.Runs("shop"), account, &idempotency.Options{Name: "payments"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,10 +42,23 @@ func ExampleNew() {
 	account := func(*http.Request) string { return "ann" }
 	store := docstore.NewMemory(nil) // or one of adapters/
 
-	m, err := idempotency.New(direct.Runs(runs.New(store, nil), "shop", 0), account, nil)
+	m, err := idempotency.New(direct.Runs(runs.New(store, nil), "shop", 0), account,
+		&idempotency.Options{Name: "payments"})
 
 	fmt.Println(m != nil, err)
 	// Output: true <nil>
+}
+
+// A process that ends says what is not stored yet.
+func ExampleMiddleware_Shutdown() { //nolint:testableexamples // it needs a server
+	var server http.Server
+	var m *idempotency.Middleware
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	if err := errors.Join(server.Shutdown(ctx), m.Shutdown(ctx)); err != nil {
+		log.Print(err)
+	}
 }
 
 // A handler says that a request had no effect, and may be carried out again.
@@ -62,7 +76,7 @@ func ExampleNothingDone() {
 	}
 
 	m, err := idempotency.New(direct.Runs(runs.New(docstore.NewMemory(nil), nil), "shop", 0),
-		func(*http.Request) string { return "ann" }, nil)
+		func(*http.Request) string { return "ann" }, &idempotency.Options{Name: "payments"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -77,16 +91,18 @@ func ExampleNothingDone() {
 
 // The earlier result of a function.
 func Example_function() { //nolint:testableexamples // it needs a server
-	ctx, hash := context.Background(), "q1vXo2kPz0"
+	ctx := context.Background()
+	type Order struct{ Price int }
+	order := Order{Price: 12}
 	makeInvoice := func(context.Context, once.Lock) (string, error) { return "invoice 17", nil }
 	c, err := client.New("https://leasehold.example", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	invoice, err := once.Do(ctx, c.Runs("shop"), "invoice-2026-11", makeInvoice, &once.Options{
-		Fingerprint: hash,        // of the input: another input under this name is refused (RUN_DIFFERS)
-		Wait:        time.Minute, // for the result of another worker that makes it now
+	// Another order under this name is refused (RUN_DIFFERS).
+	invoice, err := once.Do(ctx, c.Runs("shop"), once.Key("invoice", "c17", "2026-11"), order, makeInvoice, &once.Options{
+		Wait: time.Minute, // for the result of another worker that makes it now
 	})
 	fmt.Println(invoice, err)
 }
@@ -112,7 +128,7 @@ func TestPagesShowTheExamples(t *testing.T) {
 	code := string(regexp.MustCompile(`(?m)^\s*dies\(.*$`).ReplaceAll(sources, nil)) // without where the example is killed
 	flat := func(s string) string { return regexp.MustCompile(`\s+`).ReplaceAllString(s, " ") }
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(pages), -1)
-	if len(blocks) != 5 {
+	if len(blocks) != 6 {
 		t.Errorf("%d blocks of code", len(blocks))
 	}
 	for _, b := range blocks {

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"bytes"
 	"time"
 )
 
@@ -8,7 +9,7 @@ import (
 // payload wait for it, and share what comes of it.
 type flight struct {
 	done     chan struct{} // closed when it is over
-	body     []byte        // of all of them: their bytes are equal
+	body     []byte        // of all of them whose bytes are equal
 	response *record       // what all of them get
 	problem  *problem      // what all of them get instead; with neither, another one of them asks
 
@@ -23,8 +24,10 @@ func (c *call) join() (f *flight, first bool) {
 	defer c.mu.Unlock()
 	name := c.id + c.print.all()
 	if f := c.flights[name]; f != nil {
-		c.body = f.body // one for all that wait
-		c.r.Body = reader(c.body)
+		if bytes.Equal(c.body, f.body) { // forms may be equal and have been sent otherwise
+			c.body = f.body // one for all that wait
+			c.r.Body = reader(c.body)
+		}
 		return f, false
 	}
 	f = &flight{done: make(chan struct{}), turn: make(chan struct{}), body: c.body}
@@ -60,6 +63,9 @@ func (m *Middleware) state(f *flight) (underWay bool, turn <-chan struct{}) {
 
 // serve asks the gate, or waits for another request of this process that does.
 func (c *call) serve() {
+	if c.kept() {
+		return
+	}
 	for {
 		f, first := c.join()
 		if first {

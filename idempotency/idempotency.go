@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -21,9 +22,11 @@ const (
 	DefaultMaxBody = 1 << 20
 )
 
-// Options are the settings of [New]. The zero value works.
+// Options are the settings of [New]. The zero value works but for the name.
 type Options struct {
-	// Name tells middlewares apart that use one gate: a key belongs to one of them. It may be empty.
+	// Name is what the middleware is in front of, such as "payments". It is required: a key belongs to the middlewares of
+	// one name, scope and gate. A gateway and the service behind it have two names, so that a key which is passed on is
+	// two keys; processes of one service have one, which stays as it is.
 	Name string
 
 	// Required rejects requests without a key. Otherwise they reach the handler as they are.
@@ -38,14 +41,24 @@ type Options struct {
 	// among them.
 	Headers []string
 
+	// IgnoreHost leaves the host out of what is compared: for a service that clients and proxies call by several names,
+	// all of which mean the same. Default ports (80, 443) are never compared.
+	IgnoreHost bool
+
+	// Payload returns what of the body is compared, such as without the time at which it was sent. nil compares all of it,
+	// of a form its fields and files. What it leaves out may differ between two requests of which the second gets the
+	// response to the first. Programs of one service whose Payload differs refuse each other's retries with 422.
+	Payload func(r *http.Request, body []byte) []byte
+
 	// Replay are header fields of the response that are stored beside those that always are: Cache-Control,
 	// Content-Disposition, Content-Encoding, Content-Language, Content-Type, ETag, Last-Modified, Link, Location,
 	// Retry-After and Vary. Later callers get no others.
 	Replay []string
 
 	// Store says which responses are stored; the others leave the key free for another run of the handler. It is asked
-	// with status 500 and no header if the handler panicked. nil means [StoreOutcome]; see [StoreSuccess], too. Requests
-	// that waited in this process share what came of the run that they waited for, stored or not.
+	// with status 500 and no header if the handler panicked, or wrote nothing. nil means [StoreOutcome]; see
+	// [StoreSuccess], too. Requests that waited in this process share what came of the run that they waited for, stored or
+	// not.
 	Store func(status int, header http.Header) bool
 
 	// TTL is how long a run outlives its process: whole seconds, at least one. The lock of a run is refreshed every fifth
@@ -53,8 +66,8 @@ type Options struct {
 	TTL time.Duration
 
 	// Wait is how long a request waits for the response of the one that is under way with its key; then it gets 409. 0
-	// means DefaultWait; a negative time is no wait.
-	Wait time.Duration
+	// does not wait, nil means DefaultWait.
+	Wait *time.Duration
 
 	// MaxBody bounds the bytes of a request's body, which is held in memory; more is 413. 0 means DefaultMaxBody.
 	MaxBody int64
@@ -64,7 +77,7 @@ type Options struct {
 
 	// Warn receives what callers are not told, or not in full: a response that was too large, or could not be stored, a
 	// gate that fails, a panic with its stack (a [once.PanicError]). It may be called from several goroutines at once. nil
-	// drops it.
+	// writes it with [slog.Default], as a warning, a panic as an error.
 	Warn func(r *http.Request, err error)
 }
 
@@ -81,17 +94,19 @@ type Middleware struct {
 	scope func(*http.Request) string
 	o     Options
 
+	nested sync.Once // ErrNested is said
+
 	mu      sync.Mutex
 	flights map[string]*flight // by run and fingerprint
+	unkept  map[string]*unkept // by run
 }
 
 // New returns the middleware on a gate of runs that are made when they are begun: client.Runs, or direct.Runs.
 //
 // scope says whose request it is, such as the account that authentication found: keys of different scopes are different
-// keys, so that no caller gets the response to another one. An API with one caller returns a constant. Options may be
-// nil.
+// keys, so that no caller gets the response to another one. An API with one caller returns a constant.
 func New(gate once.Gate, scope func(*http.Request) string, o *Options) (*Middleware, error) {
-	m := &Middleware{gate: gate, scope: scope, flights: make(map[string]*flight)}
+	m := &Middleware{gate: gate, scope: scope, flights: make(map[string]*flight), unkept: make(map[string]*unkept)}
 	if o != nil {
 		m.o = *o
 	}
@@ -101,13 +116,19 @@ func New(gate once.Gate, scope func(*http.Request) string, o *Options) (*Middlew
 	case scope == nil:
 		return nil, errors.New(
 			"idempotency: scope is nil: say whose a request is, so that no caller gets the response to another one")
+	case m.o.Name == "":
+		return nil, errors.New(
+			"idempotency: Options.Name is empty: say what the middleware is in front of, so that a key which is passed on to " +
+				"another service is not taken for this one's")
 	case m.o.TTL < 0 || m.o.TTL%time.Second != 0 || m.o.TTL > once.MaxTTL:
 		return nil, fmt.Errorf("idempotency: Options.TTL is %v: must be whole seconds from 1s to %v", m.o.TTL, once.MaxTTL)
+	case m.o.Wait != nil && *m.o.Wait < 0:
+		return nil, fmt.Errorf("idempotency: Options.Wait is %v: must not be negative; 0 does not wait", *m.o.Wait)
 	case m.o.MaxBody < 0:
 		return nil, fmt.Errorf("idempotency: Options.MaxBody is %d: must not be negative", m.o.MaxBody)
 	}
 	m.o.TTL, m.o.MaxBody = cmp.Or(m.o.TTL, DefaultTTL), cmp.Or(m.o.MaxBody, DefaultMaxBody)
-	m.o.Wait = max(0, cmp.Or(m.o.Wait, DefaultWait))
+	m.o.Wait = cmp.Or(m.o.Wait, new(DefaultWait))
 	if m.o.Methods == nil {
 		m.o.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
@@ -115,7 +136,7 @@ func New(gate once.Gate, scope func(*http.Request) string, o *Options) (*Middlew
 		m.o.Store = StoreOutcome
 	}
 	if m.o.Warn == nil {
-		m.o.Warn = func(*http.Request, error) {}
+		m.o.Warn = logged
 	}
 	m.o.Headers = canonical(m.o.Headers)
 	if err := checkHeaders(m.o.Headers); err != nil {
@@ -123,6 +144,15 @@ func New(gate once.Gate, scope func(*http.Request) string, o *Options) (*Middlew
 	}
 	m.o.Replay = canonical(slices.Concat(always, m.o.Replay))
 	return m, nil
+}
+
+// logged is what becomes of warnings by default.
+func logged(r *http.Request, err error) {
+	level := slog.LevelWarn
+	if errors.As(err, new(*once.PanicError)) { // the server logs the stack of its own goroutine
+		level = slog.LevelError
+	}
+	slog.Log(r.Context(), level, "idempotency", "method", r.Method, "path", r.URL.Path, "err", err)
 }
 
 // canonical is a sorted list of header names, each once.
@@ -192,8 +222,14 @@ func (m *Middleware) keyed(w http.ResponseWriter, r *http.Request, next http.Han
 		}.send(w)
 		return
 	}
-	c := &call{Middleware: m, w: w, r: r, next: next, body: body, id: runID(m.o.Name, scope, key), print: p,
-		until: time.Now().Add(m.o.Wait)}
+	id := runID(m.o.Name, scope, key)
+	if within(r, id) { // the outer one stores what comes of it
+		m.nested.Do(func() { m.o.Warn(r, ErrNested) })
+		next.ServeHTTP(w, r)
+		return
+	}
+	c := &call{Middleware: m, w: w, r: r, next: next, body: body, id: id, print: p,
+		key: key, until: time.Now().Add(*m.o.Wait)}
 	c.serve()
 }
 
@@ -217,6 +253,7 @@ type call struct {
 	r     *http.Request
 	next  http.Handler
 	body  []byte
+	key   string
 	id    string
 	print fingerprint
 	until time.Time // it waits for others
@@ -295,4 +332,19 @@ func broken(stored bool) problem {
 		Status: http.StatusInternalServerError, Code: CodeFailed, Title: "request failed", Retryable: true,
 		Detail: "the request began and broke off: send it again, with the same key",
 	}
+}
+
+// missing is the problem in place of the response of a handler that wrote none.
+func missing(stored bool) problem {
+	p := problem{
+		Status: http.StatusInternalServerError, Code: CodeMissing, Title: "response is missing",
+		Detail: "the request was carried out and left no response, as this server's framework sent it past the middleware, " +
+			"or sent none",
+	}
+	if stored {
+		p.Detail += "; find out what it did before you send it under another key"
+	} else {
+		p.Detail, p.Retryable = p.Detail+": send it again, with the same key", true
+	}
+	return p
 }

@@ -33,10 +33,19 @@ func user(r *http.Request) string { return cmp.Or(r.Header.Get("X-User"), "ann")
 
 func middleware(t *testing.T, g once.Gate, o *idempotency.Options) *idempotency.Middleware {
 	t.Helper()
-	m, err := idempotency.New(g, user, o)
+	var named idempotency.Options
+	if o != nil {
+		named = *o
+	}
+	named.Name = cmp.Or(named.Name, "payments")
+	if named.Warn == nil {
+		named.Warn = func(*http.Request, error) {}
+	}
+	m, err := idempotency.New(g, user, &named)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = m.Shutdown(t.Context()) }) // that has ended
 	return m
 }
 
@@ -318,7 +327,7 @@ func TestWithoutKey(t *testing.T) {
 func TestBodies(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	const line = len(
-		`{"v":1,"status":200,"header":"Content-Type=text%2Fplain%3B+charset%3Dutf-8","body":"text","bytes":32000,"parts":{"body":""}}`) + 43 + 1
+		`{"v":1,"status":200,"header":"Content-Type=text%2Fplain%3B+charset%3Dutf-8","body":"text","bytes":32000}`) + 1
 	for name, c := range map[string]struct {
 		body  string
 		whole bool
@@ -383,10 +392,10 @@ func TestTwinWaits(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var runs atomic.Int64
 			store := docstore.NewMemory(nil)
-			here := middleware(t, gate(store), &idempotency.Options{Wait: 4 * time.Second}).Wrap(payments(&runs, 10*time.Second))
+			here := middleware(t, gate(store), &idempotency.Options{Wait: new(4 * time.Second)}).Wrap(payments(&runs, 10*time.Second))
 			twin := here
 			if where == "there" {
-				twin = middleware(t, gate(store), &idempotency.Options{Wait: 4 * time.Second}).Wrap(payments(&runs, 10*time.Second))
+				twin = middleware(t, gate(store), &idempotency.Options{Wait: new(4 * time.Second)}).Wrap(payments(&runs, 10*time.Second))
 			}
 			go post(here, "k1", "")
 			time.Sleep(time.Second)
@@ -401,7 +410,7 @@ func TestTwinWaits(t *testing.T) {
 				t.Errorf("%s: %d %s after %v", where, w.Code, w.Body, time.Since(began))
 			}
 			synctest.Wait()
-			never := middleware(t, gate(store), &idempotency.Options{Wait: -1}).Wrap(payments(&runs, 10*time.Second))
+			never := middleware(t, gate(store), &idempotency.Options{Wait: new(time.Duration)}).Wrap(payments(&runs, 10*time.Second))
 			go post(never, "k2", "")
 			synctest.Wait()
 			began = time.Now()
@@ -424,7 +433,7 @@ func TestLongHandler(t *testing.T) {
 		store := docstore.NewMemory(nil)
 		go post(middleware(t, gate(store), nil).Wrap(payments(&runs, 10*time.Minute)), "k1", "")
 		time.Sleep(time.Second)
-		w := post(middleware(t, gate(store), &idempotency.Options{Wait: time.Hour}).Wrap(payments(&runs, 0)), "k1", "")
+		w := post(middleware(t, gate(store), &idempotency.Options{Wait: new(time.Hour)}).Wrap(payments(&runs, 0)), "k1", "")
 		if w.Code != 201 || !replayed(w) || runs.Load() != 1 {
 			t.Errorf("%d %s, %d runs", w.Code, w.Body, runs.Load())
 		}
@@ -472,7 +481,7 @@ func TestGateFails(t *testing.T) {
 		var runs atomic.Int64
 		var warned []string
 		cut := &severed{Gate: gate(docstore.NewMemory(nil))}
-		m := middleware(t, cut, &idempotency.Options{Wait: time.Second,
+		m := middleware(t, cut, &idempotency.Options{Wait: new(time.Second),
 			Warn: func(_ *http.Request, err error) { warned = append(warned, err.Error()) }})
 		cut.down.Store(true)
 		began := time.Now()
@@ -710,8 +719,9 @@ func TestNew(t *testing.T) {
 		scope func(*http.Request) string
 		o     idempotency.Options
 	}{
-		"gate": {scope: user}, "scope": {gate: g}, "TTL": {g, user, idempotency.Options{TTL: time.Millisecond}},
-		"MaxBody": {g, user, idempotency.Options{MaxBody: -1}},
+		"gate": {scope: user}, "scope": {gate: g}, "Options.Name": {gate: g, scope: user},
+		"TTL":     {g, user, idempotency.Options{Name: "n", TTL: time.Millisecond}},
+		"MaxBody": {g, user, idempotency.Options{Name: "n", MaxBody: -1}},
 	} {
 		if _, err := idempotency.New(c.gate, c.scope, &c.o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

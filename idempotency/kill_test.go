@@ -34,7 +34,7 @@ func dies(server string) {
 	if err != nil {
 		log.Panic(err)
 	}
-	m, err := idempotency.New(c.Runs("shop"), user, &idempotency.Options{TTL: 5 * time.Second})
+	m, err := idempotency.New(c.Runs("shop"), user, &idempotency.Options{Name: "payments", TTL: 5 * time.Second})
 	if err != nil {
 		log.Panic(err)
 	}
@@ -76,13 +76,13 @@ func TestKill(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, "paid")
 	})
-	h := middleware(t, c.Runs("shop"), &idempotency.Options{Wait: -1}).Wrap(pays)
+	h := middleware(t, c.Runs("shop"), &idempotency.Options{Wait: new(time.Duration)}).Wrap(pays)
 	is(t, "while it lives", post(h, "k1", "ten euros"), 409, "IDEMPOTENT_REQUEST_RUNNING")
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = victim.Wait()
-	waits := middleware(t, c.Runs("shop"), &idempotency.Options{Wait: time.Minute}).Wrap(pays)
+	waits := middleware(t, c.Runs("shop"), &idempotency.Options{Wait: new(time.Minute)}).Wrap(pays)
 	if w := post(waits, "k1", "ten euros"); w.Code != 201 || w.Body.String() != "paid" || replayed(w) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

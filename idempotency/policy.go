@@ -2,18 +2,20 @@ package idempotency
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 )
 
 // StoreOutcome is the default of Options.Store, and safe for effects: what came of a handler that began is stored,
-// also 5xx and a panic, because no one knows what it did before. Not stored is only what says that nothing was
-// done: 429, 503 with Retry-After, and any response of a handler that called [NothingDone].
+// also 5xx and a panic, because no one knows what it did before. Not stored is only what says that nothing was done:
+// 425, 429, 409 and 503 with Retry-After, which say that the same request may succeed later, and any response of a
+// handler that called [NothingDone].
 func StoreOutcome(status int, header http.Header) bool {
 	switch status {
-	case http.StatusTooManyRequests:
+	case http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
-	case http.StatusServiceUnavailable:
+	case http.StatusConflict, http.StatusServiceUnavailable:
 		return header.Get("Retry-After") == ""
 	default:
 		return true
@@ -21,10 +23,12 @@ func StoreOutcome(status int, header http.Header) bool {
 }
 
 // StoreSuccess is a value of Options.Store: it stores what is an answer and leaves the key free after what may be
-// another response next time: 401, 408, 425, 429, 5xx and a panic. It is for handlers that have no effect when they
-// fail, such as those whose only effect is one transaction: of others a retry repeats the effect.
-func StoreSuccess(status int, _ http.Header) bool {
+// another response next time: 401, 408, 409 with Retry-After, 425, 429, 5xx and a panic. It is for handlers that have
+// no effect when they fail, such as those whose only effect is one transaction: of others a retry repeats the effect.
+func StoreSuccess(status int, header http.Header) bool {
 	switch status {
+	case http.StatusConflict:
+		return header.Get("Retry-After") == ""
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	default:
@@ -32,8 +36,24 @@ func StoreSuccess(status int, _ http.Header) bool {
 	}
 }
 
+// ErrNested is what Options.Warn receives, once, if a handler behind a middleware comes to it, or to one of the same
+// name, again with the same key. The inner one lets the request pass; one of the two can go, or have another name.
+var ErrNested = errors.New("idempotency: a middleware is behind another one of the same name: the inner one does nothing")
+
+// within reports whether a request is within a run already.
+func within(r *http.Request, id string) bool {
+	n, _ := r.Context().Value(nothingKey{}).(*nothing)
+	for ; n != nil; n = n.outer {
+		if n.id == id {
+			return true
+		}
+	}
+	return false
+}
+
 // nothing is the word of a handler that it did nothing.
 type nothing struct {
+	id    string // of the run
 	said  atomic.Bool
 	outer *nothing // of a middleware around this one
 }
@@ -52,8 +72,8 @@ func NothingDone(r *http.Request) {
 }
 
 // withNothing is a context in which a handler can say so.
-func withNothing(ctx context.Context) (context.Context, *nothing) {
+func withNothing(ctx context.Context, id string) (context.Context, *nothing) {
 	outer, _ := ctx.Value(nothingKey{}).(*nothing)
-	n := &nothing{outer: outer}
+	n := &nothing{id: id, outer: outer}
 	return context.WithValue(ctx, nothingKey{}, n), n
 }

@@ -20,10 +20,10 @@ import (
 // A fingerprint says what a request is about. It has two parts, because programs of one service may be configured
 // differently for a while, as in a rolling deployment, and must not refuse each other's retries:
 //
-//   - The gate compares what every program knows: method, path, query, host, and the body; of a form the fields as they
-//     are parsed, because middleware of some of the programs may have parsed it before.
-//   - A stored response has hashes of the rest: the body as it was sent, and each field of Options.Headers. A program
-//     compares those that it knows too.
+//   - The gate compares what every program knows: method, path, query, host, and the body; of a form the fields and
+//     files as they are parsed: each sending of a multipart form may have another boundary, and middleware of some of
+//     the programs may have parsed it before.
+//   - A stored response has hashes of each field of Options.Headers. A program compares those that it knows too.
 type fingerprint struct {
 	gate  string
 	parts map[string]string
@@ -33,11 +33,22 @@ type fingerprint struct {
 // for the one before: the gate says RUN_DIFFERS of both a request that differs and a version that does.
 const printVersion = "1."
 
-// bodyPart and headerPart name the parts that are compared with a stored response.
-const (
-	bodyPart   = "body"
-	headerPart = "header "
-)
+// headerPart begins the names of the parts that are compared with a stored response.
+const headerPart = "header "
+
+// hostOf is the host of a request, without a port that is the default of HTTP or HTTPS; empty if it is not compared.
+func (m *Middleware) hostOf(r *http.Request) string {
+	if m.o.IgnoreHost {
+		return ""
+	}
+	host := strings.ToLower(r.Host)
+	for _, port := range []string{":80", ":443"} {
+		if name, ok := strings.CutSuffix(host, port); ok {
+			return name
+		}
+	}
+	return host
+}
 
 // ErrBodyConsumed is what Options.Warn receives if middleware outside has read the body of a request, or some of
 // it, and has not put it back: requests that differ could not be told apart. One that has parsed a form is fine.
@@ -48,25 +59,35 @@ var ErrBodyConsumed = errors.New(
 // another one.
 var ErrEmptyScope = errors.New("idempotency: the scope of the request is empty")
 
+// ErrNoResponse is what Options.Warn receives if a handler returned and wrote nothing to its [http.ResponseWriter]. Of
+// a framework that is a response which went past the middleware, such as an error that a handler of echo returns:
+// docs/guides/idempotency.md has what to put in place. A handler that has nothing to say writes a status, such as 204.
+var ErrNoResponse = errors.New("idempotency: the handler returned and wrote nothing: its response is not known, and is " +
+	"not taken for a success; see IDEMPOTENT_RESPONSE_MISSING in docs/guides/idempotency.md")
+
 // newPrint is the fingerprint of a request whose body, as far as it was there, is body.
 func (m *Middleware) newPrint(r *http.Request, body []byte) (fingerprint, error) {
 	if consumed(r, body) {
 		return fingerprint{}, ErrBodyConsumed
 	}
+	parts := []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, m.hostOf(r)}
 	form, err := formOf(r, body)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fingerprint{}, fmt.Errorf("read the parsed form: %w", err)
-	}
-	parts := []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, strings.ToLower(r.Host)}
-	if form != nil {
+	case m.o.Payload != nil:
+		asked := r.WithContext(r.Context())
+		asked.Body = reader(body)
+		if r.MultipartForm == nil {
+			defer removeFiles(asked)
+		}
+		parts = append(parts, "chosen", string(m.o.Payload(asked, body)))
+	case form != nil:
 		parts = append(append(parts, "form"), form...)
-	} else {
+	default:
 		parts = append(parts, "bytes", string(body))
 	}
 	p := fingerprint{gate: printVersion + hash(parts...), parts: make(map[string]string)}
-	if len(body) > 0 || !parsed(r) {
-		p.parts[bodyPart] = hash(string(body))
-	}
 	for _, name := range m.o.Headers {
 		p.parts[headerPart+name] = hash(r.Header.Values(name)...)
 	}

@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -55,12 +57,13 @@ func TestEachSeesTheBody(t *testing.T) {
 		account := r.FormValue("account")
 		seen = append(seen, "scope: "+account)
 		return account
-	}, nil)
+	}, &idempotency.Options{Name: "payments"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	inside := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusOK)
 		r.Body = io.NopCloser(bytes.NewReader(b))
 		seen = append(seen, "inside: "+string(b), "handler: "+r.FormValue("amount"))
 	})
@@ -143,8 +146,10 @@ func TestFormParsedOutside(t *testing.T) {
 	if runs.Load() != 4 {
 		t.Errorf("%d runs", runs.Load())
 	}
-	// What is equal as parsed and was sent otherwise is another request where the bytes are there.
-	is(t, "in another order", post(plain, "form-0", "to=bob&amount=10", asForm), 422, "IDEMPOTENCY_KEY_REUSED")
+	// What is equal as parsed may have been sent otherwise.
+	if w := post(plain, "form-0", "to=bob&amount=10", asForm); !replayed(w) {
+		t.Errorf("in another order: %d %s", w.Code, w.Body)
+	}
 }
 
 // TestBodyConsumed: a body that is not there any more, whole or in part, is refused, and the handler does not run.
@@ -191,7 +196,7 @@ func TestEmptyScope(t *testing.T) {
 	var warned []error
 	m, err := idempotency.New(gate(docstore.NewMemory(nil)),
 		func(r *http.Request) string { return r.Header.Get("X-User") },
-		&idempotency.Options{Warn: func(_ *http.Request, err error) { warned = append(warned, err) }})
+		&idempotency.Options{Name: "payments", Warn: func(_ *http.Request, err error) { warned = append(warned, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +211,7 @@ func TestHeadersThatCannotBeCompared(t *testing.T) {
 	g := gate(docstore.NewMemory(nil))
 	for _, name := range []string{"host", "Idempotency-Key", "content-length", "Transfer-Encoding", "Connection", "TE",
 		"", "X Currency", "X-Currency:", "Wäh"} {
-		_, err := idempotency.New(g, user, &idempotency.Options{Headers: []string{"X-Currency", name}})
+		_, err := idempotency.New(g, user, &idempotency.Options{Name: "payments", Headers: []string{"X-Currency", name}})
 		if err == nil || !strings.Contains(err.Error(), "Options.Headers") {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -291,11 +296,15 @@ func FuzzTwoRequests(f *testing.F) {
 			return r
 		}
 		r1, r2 := made(path1, query1, host1, value1, body1, false), made(path2, query2, host2, value2, body2, how&8 != 0)
+		host := func(h string) string {
+			return regexp.MustCompile(`:(80|443)$`).ReplaceAllString(strings.ToLower(h), "")
+		}
 		equal := r1.Method == r2.Method && r1.URL.EscapedPath() == r2.URL.EscapedPath() && query1 == query2 &&
-			strings.EqualFold(host1, host2) && value1 == value2
+			host(host1) == host(host2) && value1 == value2
 		fields1, err1 := url.ParseQuery(body1)
 		fields2, err2 := url.ParseQuery(body2)
 		asFields := form && (outside1 || outside2)
+		whole1, whole2 := form && err1 == nil && len(fields1) > 0, form && err2 == nil && len(fields2) > 0
 		switch {
 		case asFields && len(fields1)*len(fields2) == 0:
 			return // nothing is left of it: refused, see TestBodyConsumed
@@ -303,13 +312,15 @@ func FuzzTwoRequests(f *testing.F) {
 			return // the one has bytes and the other what could be parsed of them: refused if they are not the same
 		case asFields:
 			equal = equal && maps.EqualFunc(fields1, fields2, slices.Equal)
+		case whole1 && whole2:
+			equal = equal && maps.EqualFunc(fields1, fields2, slices.Equal)
 		default:
 			equal = equal && body1 == body2
 		}
 
 		var ran atomic.Int64
 		m, err := idempotency.New(direct.Runs(runs.New(docstore.NewMemory(nil), nil), "shop", 0), user,
-			&idempotency.Options{Headers: []string{"X-Currency"}})
+			&idempotency.Options{Name: "payments", Headers: []string{"X-Currency"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,4 +344,78 @@ func FuzzTwoRequests(f *testing.F) {
 			t.Errorf("the request's URL became %v", r1.URL)
 		}
 	})
+}
+
+// TestHonestRetries: what libraries and proxies change between two sendings of one request makes no other one of it: the
+// boundary of a multipart form, the order of fields, a default port; and the host, where that is not compared.
+func TestHonestRetries(t *testing.T) {
+	var runs atomic.Int64
+	store := docstore.NewMemory(nil)
+	h := middleware(t, gate(store), nil).Wrap(pays(&runs))
+	body, kind := parts(t, "10", "ten", "text/plain")
+	boundary := strings.TrimPrefix(kind, "multipart/form-data; boundary=")
+	as := func(kind string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("Content-Type", kind) }
+	}
+	post(h, "k1", body, as(kind))
+	other := strings.ReplaceAll(body, boundary, "XXX")
+	if w := post(h, "k1", other, as("multipart/form-data; boundary=XXX")); !replayed(w) || !strings.Contains(w.Body.String(), "10 to") {
+		t.Errorf("another boundary: %d %s", w.Code, w.Body)
+	}
+	is(t, "another amount", post(h, "k1", strings.Replace(other, "10", "11", 1), as("multipart/form-data; boundary=XXX")), 422,
+		"IDEMPOTENCY_KEY_REUSED")
+	at := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
+	for _, host := range []string{"shop.example", "SHOP.example:443", "shop.example:80"} {
+		if w := post(h, "k2", "ten", at(host)); w.Code != 200 {
+			t.Errorf("%s: %d %s", host, w.Code, w.Body)
+		}
+	}
+	if runs.Load() != 2 {
+		t.Errorf("%d runs", runs.Load())
+	}
+	is(t, "another port", post(h, "k2", "ten", at("shop.example:8080")), 422, "IDEMPOTENCY_KEY_REUSED")
+	whatever := middleware(t, gate(store), &idempotency.Options{IgnoreHost: true}).Wrap(pays(&runs))
+	post(whatever, "k3", "ten", at("replica-1:8080"))
+	if w := post(whatever, "k3", "ten", at("replica-2:8080")); !replayed(w) {
+		t.Errorf("another replica: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestTwinsWithTwoBoundaries: of two sendings of one form at once, each that runs the handler has its own bytes.
+func TestTwinsWithTwoBoundaries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, kind := parts(t, "10", "ten", "text/plain")
+		boundary := strings.TrimPrefix(kind, "multipart/form-data; boundary=")
+		ctx, hangUp := context.WithCancel(t.Context())
+		slow := &slowly{Gate: gate(docstore.NewMemory(nil)), takes: 1900 * time.Millisecond}
+		h := middleware(t, slow, nil).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.FormValue("amount"))
+		}))
+		go post(h, "k1", body, func(r *http.Request) {
+			r.Header.Set("Content-Type", kind)
+			*r = *r.WithContext(ctx)
+		})
+		time.Sleep(time.Second)
+		time.AfterFunc(500*time.Millisecond, hangUp) // the second one runs the handler
+		w := post(h, "k1", strings.ReplaceAll(body, boundary, "XXX"), func(r *http.Request) {
+			r.Header.Set("Content-Type", "multipart/form-data; boundary=XXX")
+		})
+		if w.Code != 200 || w.Body.String() != "10" {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestPayload: what a policy leaves out of the body is not compared.
+func TestPayload(t *testing.T) {
+	var runs atomic.Int64
+	h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{
+		Payload: func(_ *http.Request, body []byte) []byte { amount, _, _ := bytes.Cut(body, []byte(",")); return amount },
+	}).Wrap(payments(&runs, 0))
+	post(h, "k1", "ten,at noon")
+	if w := post(h, "k1", "ten,at one"); !replayed(w) || w.Body.String() != "payment 1 of ten,at noon" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	is(t, "another amount", post(h, "k1", "two,at noon"), 422, "IDEMPOTENCY_KEY_REUSED")
 }

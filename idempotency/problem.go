@@ -21,6 +21,9 @@ const (
 	// CodeFailed:
 	// 500: its handler panicked; retryable unless that is stored
 	CodeFailed = "IDEMPOTENT_REQUEST_FAILED"
+	// CodeMissing:
+	// 500: its handler returned and wrote nothing, see [ErrNoResponse]; retryable unless that is stored
+	CodeMissing = "IDEMPOTENT_RESPONSE_MISSING"
 	// CodeLost:
 	// 503, retryable: its lock went to another process while its handler ran, and that one left no response
 	CodeLost       = "IDEMPOTENT_REQUEST_INTERRUPTED"

@@ -47,9 +47,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.body.Write(b)
 }
 
-// end is what follows from the handler's return.
+// end is what follows from the return of a handler that has written something.
 func (r *recorder) end() {
-	r.WriteHeader(http.StatusOK)
 	_, named := r.sent["Content-Type"]
 	if !named && r.sent.Get("Content-Encoding") == "" && r.body.Len() > 0 { // as net/http does, for later callers too
 		r.sent.Set("Content-Type", http.DetectContentType(r.body.Bytes()))

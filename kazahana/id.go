@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,7 +17,8 @@ import (
 // without unsigned integers keep the order.
 //
 // Its text is decimal digits. In JSON it is a string: many readers hold numbers as float64, which round above 2^53. In
-// SQL it is a BIGINT. As bytes it is big-endian, so that bytes sort as IDs do.
+// SQL it is a BIGINT. As bytes it is big-endian, so that bytes sort as IDs do. Decimal digits do not, since there are
+// more of them from year to year: where texts are to sort as IDs do, use [ID.Base32].
 //
 // An ID does not carry its [Layout]; to decode it, one must know it.
 type ID int64
@@ -47,6 +49,45 @@ func ParseID(s string) (ID, error) {
 
 // String is the ID in decimal digits.
 func (id ID) String() string { return strconv.FormatInt(int64(id), 10) }
+
+// Base32Length is how many characters [ID.Base32] has.
+const Base32Length = 13
+
+// base32Digits are those of base32hex (RFC 4648, section 7), whose bytes rise with their values.
+const base32Digits = "0123456789ABCDEFGHIJKLMNOPQRSTUV"
+
+// Base32 is the ID in 13 digits of base 32, with zeros in front: texts sort as IDs do, by bytes and in the usual orders
+// of databases. A negative ID, which no generator makes, has no such text: "".
+func (id ID) Base32() string {
+	if id < 0 {
+		return ""
+	}
+	var text [Base32Length]byte
+	for i := range text {
+		text[i] = base32Digits[id>>(5*(Base32Length-1-i))&31]
+	}
+	return string(text[:])
+}
+
+// ParseBase32 reads what [ID.Base32] writes, and nothing else: lower case, another length and a value of 2^63 and more
+// are errors.
+func ParseBase32(s string) (ID, error) {
+	if len(s) != Base32Length {
+		return 0, fmt.Errorf("ID in base 32 has %d characters: must be %d", len(s), Base32Length)
+	}
+	if s[0] > '7' {
+		return 0, fmt.Errorf("ID %q: must begin with a digit from 0 to 7", s)
+	}
+	var id ID
+	for i := range len(s) {
+		digit := strings.IndexByte(base32Digits, s[i])
+		if digit < 0 {
+			return 0, fmt.Errorf("ID %q: must be digits from 0 to 9 and A to V only", s)
+		}
+		id = id<<5 | ID(digit)
+	}
+	return id, nil
+}
 
 // Compare is -1 if id is smaller than other, which among IDs of one process means earlier; 0 if they are equal; else
 // +1.

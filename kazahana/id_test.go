@@ -283,3 +283,24 @@ func TestFirstID(t *testing.T) {
 		t.Errorf("sorted: %v", ids)
 	}
 }
+
+// TestBase32Sorts: texts in base 32 sort as IDs do, from the first to the last, and each has one ID.
+func TestBase32Sorts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ids := rapid.SliceOfN(rapid.Int64Range(0, math.MaxInt64), 2, 20).Draw(t, "ids")
+		slices.Sort(ids)
+		for i, n := range ids {
+			id := kazahana.ID(n)
+			text := id.Base32()
+			if back, err := kazahana.ParseBase32(text); err != nil || back != id || len(text) != kazahana.Base32Length {
+				t.Errorf("%d is %q, which is read as %d, %v", id, text, back, err)
+			}
+			if i > 0 && n > ids[i-1] && text <= kazahana.ID(ids[i-1]).Base32() {
+				t.Errorf("%d and %d are %q and %q", ids[i-1], n, kazahana.ID(ids[i-1]).Base32(), text)
+			}
+		}
+	})
+	if text := kazahana.ID(-1).Base32(); text != "" {
+		t.Errorf("-1 is %q", text)
+	}
+}

@@ -25,7 +25,7 @@ var (
 )
 
 // acquire is what the methods of a client have in common. working: the lock's work ends when Do says so.
-func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, working bool) (*Lock, error) {
+func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, working bool) (*keeper, error) {
 	defer c.underway.begin()()
 	s, err := c.settings(key, o)
 	if err != nil {
@@ -39,19 +39,19 @@ func (c *Client) acquire(ctx context.Context, key string, o *LockOptions, workin
 }
 
 // hold acquires the lock.
-func (a *acquisition) hold(ctx context.Context, working bool) (l *Lock, err error) {
+func (a *acquisition) hold(ctx context.Context, working bool) (k *keeper, err error) {
 	c := a.client
 	err = a.run(ctx, func(calling context.Context, asked term.Moment, got contracts.Lease) error {
 		leave := func() {}
 		if a.exclusive { // until it is not held any more
 			leave, a.leave = a.leave, leave
 		}
-		if l, err = c.hold(ctx, calling, a, asked, got, leave, working); err != nil {
+		if k, err = c.hold(ctx, calling, a, asked, got, leave, working); err != nil {
 			leave()
 		}
 		return err
 	})
-	return l, err
+	return k, err
 }
 
 // run asks for what is to be acquired, and gives it to use if it was granted.
@@ -67,14 +67,14 @@ func (a *acquisition) run(ctx context.Context, use func(calling context.Context,
 	if calling.Err() != nil {
 		return fmt.Errorf("lock %q: %w", a.key, context.Cause(calling))
 	}
-	if a.o.Wait > 0 || a.o.NoWait {
-		bounded, stop := context.WithTimeoutCause(calling, a.o.Wait+a.o.beyond(&c.o), errSilent)
+	if wait := *a.o.Wait; wait < Forever {
+		bounded, stop := context.WithTimeoutCause(calling, wait+min(a.o.beyond(&c.o), Forever-wait), errSilent)
 		defer stop()
 		calling = bounded
 	}
 	waiting := calling
-	if a.o.Wait > 0 {
-		bounded, stop := context.WithTimeoutCause(calling, a.o.Wait, errWaited)
+	if wait := *a.o.Wait; wait > 0 && wait < Forever {
+		bounded, stop := context.WithTimeoutCause(calling, wait, errWaited)
 		defer stop()
 		waiting = bounded
 	}
@@ -84,7 +84,7 @@ func (a *acquisition) run(ctx context.Context, use func(calling context.Context,
 		var ok bool
 		if a.leave, ok = c.queues.enter(waiting, a.key, false); !ok {
 			a.leave = func() {}
-			if a.o.NoWait {
+			if *a.o.Wait == 0 {
 				return fmt.Errorf("lock %q: %w", a.key, taken)
 			}
 			c.events.emit(Event{What: Waiting, Key: a.key, Err: taken})
@@ -132,11 +132,11 @@ func ended(key string, s LockOptions, waiting context.Context, last error) error
 	cause := context.Cause(waiting)
 	switch {
 	case errors.Is(cause, errWaited):
-		return fmt.Errorf("lock %q: not acquired within %v: %w", key, s.Wait, last)
+		return fmt.Errorf("lock %q: not acquired within %v: %w", key, *s.Wait, last)
 	case errors.Is(cause, errSilent) && last != nil:
 		return fmt.Errorf("lock %q: %w: %w", key, cause, last)
 	case errors.Is(cause, errSilent):
-		return fmt.Errorf("lock %q: %w", key, contracts.Errorf(contracts.CodeDeadlineExceeded, "%v", cause))
+		return fmt.Errorf("lock %q: %w", key, lease.NoResponse(contracts.Errorf(contracts.CodeDeadlineExceeded, "%v", cause)))
 	case last != nil:
 		return fmt.Errorf("lock %q: %w, while waiting: %w", key, cause, last)
 	default:
@@ -214,7 +214,7 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 		pause := max(waits.Delay(failed), contracts.RetryAfter(t.err))
 		switch {
 		case a.held(t.err):
-			if a.o.NoWait {
+			if *a.o.Wait == 0 {
 				return t.asked, t.got, t.err
 			}
 			if errors.Is(t.err, contracts.CodeLockQueueFull) {
@@ -268,8 +268,9 @@ func (a *acquisition) ask(calling, waiting context.Context) (asked term.Moment, 
 			wait = min(time.Second, a.left(waiting))
 		}
 		c.events.emit(Event{What: Waiting, Key: a.key, After: pause, Err: t.err})
-		if backoff.Sleep(asking, pause) != nil {
-			return t.asked, t.got, t.err
+		// A try that begins at the end is cut off, and its outcome would not be known.
+		if backoff.Sleep(asking, pause) != nil || hold.Left(asking) <= 0 {
+			return t.asked, t.got, a.last
 		}
 	}
 }
@@ -443,7 +444,7 @@ func (c *Client) release(ctx context.Context, each time.Duration, p Provider, ke
 		return err
 	}
 	if err := (lease.Asked{Key: key, Owner: r.OwnerID, Token: r.FencingToken}).Ended(got); err != nil {
-		return fmt.Errorf("invalid response: %w", err)
+		return lease.Invalid("", err)
 	}
 	return nil
 }

@@ -78,15 +78,15 @@ func TestWaitIsBounded(t *testing.T) {
 		want  []error
 		after time.Duration
 	}{
-		"Wait": {locks.LockOptions{Wait: 5 * time.Second}, time.Hour, false, []error{contracts.CodeLockHeld},
+		"Wait": {locks.LockOptions{Wait: new(5 * time.Second)}, time.Hour, false, []error{contracts.CodeLockHeld},
 			5 * time.Second},
-		"Wait, in a queue": {locks.LockOptions{Wait: 5 * time.Second}, time.Hour, true, []error{contracts.CodeLockHeld},
+		"Wait, in a queue": {locks.LockOptions{Wait: new(5 * time.Second)}, time.Hour, true, []error{contracts.CodeLockHeld},
 			5 * time.Second},
 		"context": {locks.LockOptions{}, 5 * time.Second, false,
 			[]error{context.DeadlineExceeded, contracts.CodeLockHeld}, 5 * time.Second},
 		"context, in queue": {locks.LockOptions{}, 5 * time.Second, true, []error{context.DeadlineExceeded}, 5 * time.Second},
-		"NoWait":            {locks.LockOptions{NoWait: true}, time.Hour, false, []error{contracts.CodeLockHeld}, 0},
-		"NoWait, in queue":  {locks.LockOptions{NoWait: true}, time.Hour, true, []error{contracts.CodeLockHeld}, 0},
+		"no wait":           {locks.LockOptions{Wait: new(time.Duration)}, time.Hour, false, []error{contracts.CodeLockHeld}, 0},
+		"no wait, in queue": {locks.LockOptions{Wait: new(time.Duration)}, time.Hour, true, []error{contracts.CodeLockHeld}, 0},
 		"a dead context":    {locks.LockOptions{}, -1, false, []error{context.DeadlineExceeded}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestWaitForTheFirstResponse(t *testing.T) {
 				}
 				w.mu.Unlock()
 				begin := time.Now()
-				l, err := w.client(nil).Lock(w.t.Context(), "deploy", &locks.LockOptions{Wait: 50 * time.Millisecond})
+				l, err := w.client(nil).Lock(w.t.Context(), "deploy", &locks.LockOptions{Wait: new(50 * time.Millisecond)})
 				want(w.t, "after", time.Since(begin), time.Second)
 				if held {
 					wantErr(w.t, "the error", err, contracts.CodeLockHeld)
@@ -232,15 +232,15 @@ func TestQueueAfterALoss(t *testing.T) {
 	})
 }
 
-// TestNoResponseUntilTheLeaseHasEnded: when the response says at last that what the request obtained has ended, it is
-// too late for another. The error is why there was none, not that of a request_id of which the caller knows nothing.
+// TestNoResponseUntilTheLeaseHasEnded: responses say at last that what the request obtained has ended, until it is too
+// late for another. The error is why there was none, not that of a request_id of which the caller knows nothing.
 func TestNoResponseUntilTheLeaseHasEnded(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.fault = func(_ context.Context, k call) fault {
 			switch {
 			case k.name != "acquire":
 				return fault{}
-			case time.Since(w.begin) < 10*time.Second:
+			case time.Since(w.begin) < 5*time.Second:
 				return fault{err: errNetwork}
 			default:
 				return fault{err: contracts.CodeRequestIDReused}
@@ -411,7 +411,7 @@ func TestAcquireGivenUp(t *testing.T) {
 				if a, g := w.of("acquire"), w.of("give up"); a[0].request != g[0].request {
 					w.t.Errorf("%+v is given up by %+v", a, g)
 				}
-				if err := w.client(nil).Do(w.t.Context(), "deploy", &locks.LockOptions{NoWait: true},
+				if err := w.client(nil).Do(w.t.Context(), "deploy", &locks.LockOptions{Wait: new(time.Duration)},
 					func(context.Context, *locks.Lock) error {
 						return nil
 					}); err != nil {
@@ -614,7 +614,7 @@ func TestOptions(t *testing.T) {
 		c := w.client(nil)
 		for name, o := range map[string]locks.LockOptions{
 			"LockOptions.TTL is 1ms":            {TTL: time.Millisecond},
-			"LockOptions.Wait is -1s":           {Wait: -time.Second},
+			"LockOptions.Wait is -1s":           {Wait: new(-time.Second)},
 			"LockOptions.MaxHold is -1s":        {MaxHold: -time.Second},
 			"LockOptions.Poll is 1ms":           {Poll: time.Millisecond},
 			"LockOptions.Margin is 15s: must b": {Margin: 15 * time.Second},

@@ -43,9 +43,9 @@ type Client struct {
 	cancel   context.CancelCauseFunc
 
 	mu       sync.Mutex
-	held     map[*Lock]struct{} // until they are released, or lost, or their work has returned
-	failed   []error            // to release what no one holds, since Close began
-	underway group              // acquires and releases, also those that no one waits for
+	held     map[*keeper]struct{} // until they are released, or lost, or their work has returned
+	failed   []error              // to release what no one holds, since Close began
+	underway group                // acquires and releases, also those that no one waits for
 }
 
 // New returns a client of a provider's locks. Options may be nil.
@@ -57,7 +57,7 @@ func New(p Provider, o *Options) (*Client, error) {
 	case p == nil:
 		return nil, errors.New("the provider of locks is nil")
 	}
-	c := &Client{provider: p, o: s, events: events{observe: s.Observe}, held: map[*Lock]struct{}{}}
+	c := &Client{provider: p, o: s, events: events{observe: s.Observe}, held: map[*keeper]struct{}{}}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -77,16 +77,17 @@ func (c *Client) Do(ctx context.Context, key string, o *LockOptions,
 	if work == nil {
 		return errors.New("the work is nil")
 	}
-	l, err := c.acquire(ctx, key, o, true)
+	k, err := c.acquire(ctx, key, o, true)
 	if err != nil {
 		return err
 	}
+	l := &Lock{k} // its work has it
 	return l.do(ctx, l.Unlock, func(ctx context.Context) error { return work(ctx, l) })
 }
 
 // do runs the work, and unlocks.
 func (l *Lock) do(ctx context.Context, unlock func(context.Context) error, work func(context.Context) error) error {
-	defer l.finish()
+	defer l.keeper.finish()
 	returned := false
 	defer func() {
 		if !returned { // it panicked, or ended its goroutine
@@ -118,21 +119,28 @@ func (c *Client) TryLock(ctx context.Context, key string, o *LockOptions) (*Lock
 	if o != nil {
 		s = *o
 	}
-	s.NoWait = true
-	return c.acquire(ctx, key, &s, false)
+	if s.Wait == nil || *s.Wait > 0 {
+		s.Wait = new(time.Duration)
+	}
+	return c.Lock(ctx, key, &s)
 }
 
-// Lock acquires a lock, and waits for it if it is held: see LockOptions.Wait. It is renewed until [Lock.Unlock], or
-// until ctx ends: then it is held until its lease expires, so that the work can stop and Unlock it. LockOptions may be
-// nil.
+// Lock acquires a lock, and waits for it if it is held: see LockOptions.Wait. ctx bounds the acquire alone: the lock is
+// renewed until [Lock.Unlock], [Client.Close], its loss or LockOptions.MaxHold, or until no one has it any more (see
+// [Forgotten]). LockOptions may be nil. Prefer [Client.Do], which cannot forget to unlock, and stops the work when ctx
+// ends.
 //
-// ctx is that of the work, not of the acquire alone: do not cancel it before Unlock. If it ends before the lock is
-// acquired, nothing is held afterwards: what a request that is under way may obtain is released in the background.
+// If ctx ends before the lock is acquired, nothing is held afterwards: what a request that is under way may obtain is
+// released in the background.
 //
 // Goroutines that ask one client for the same key are served in their order, and one at a time asks the provider, or
 // waits at it if several may hold the lock. With LockOptions.MaxWaiting or Replace each is on its own.
 func (c *Client) Lock(ctx context.Context, key string, o *LockOptions) (*Lock, error) {
-	return c.acquire(ctx, key, o, false)
+	k, err := c.acquire(ctx, key, o, false)
+	if err != nil {
+		return nil, err
+	}
+	return handle(k), nil
 }
 
 // Get reads a lock: who holds it. It sends the request once, for 5 s at most. The error NOT_FOUND means that there is
@@ -142,32 +150,42 @@ func (c *Client) Get(ctx context.Context, key string) (contracts.Lock, error) {
 		return c.provider.Get(ctx, key)
 	})
 	if err == nil && got.LockKey != key {
-		err = fmt.Errorf("invalid response: it is about the lock %q, not %q", got.LockKey, key)
+		err = lease.Invalid("", fmt.Errorf("it is about the lock %q, not %q", got.LockKey, key))
 	}
 	return got, err
 }
 
+// Locked reports whether anyone holds a lock. Errors are those of [Client.Get], but for NOT_FOUND.
+func (c *Client) Locked(ctx context.Context, key string) (bool, error) {
+	l, err := c.Get(ctx, key)
+	if errors.Is(err, contracts.CodeNotFound) {
+		return false, nil
+	}
+	return l.State == contracts.StateActive, err
+}
+
 // Close ends the client: it acquires nothing more, and the contexts of the locks that it holds end with [ErrClosed]. It
-// waits until they are unlocked and the works of [Client.Do] have returned, or until ctx ends. Then it releases what is
-// left, within 1 s, except for locks whose work still runs: those expire. For requests that are under way without a
-// caller it waits for 5 s, or as long. The error says which locks that concerns, and which could not be released.
+// waits until they are unlocked, or forgotten, and the works of [Client.Do] have returned, or until ctx ends. Then it
+// releases what is left, within 1 s, except for locks whose work still runs: those expire. For requests that are under
+// way without a caller it waits for 5 s, or as long. The error says which locks that concerns, and which could not be
+// released.
 func (c *Client) Close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	c.mu.Lock()
-	held := make([]*Lock, 0, len(c.held))
-	for l := range c.held {
-		held = append(held, l)
+	held := make([]*keeper, 0, len(c.held))
+	for k := range c.held {
+		held = append(held, k)
 	}
 	c.mu.Unlock()
-	for _, l := range held {
-		l.term.Cancel(ErrClosed)
+	for _, k := range held {
+		k.term.Cancel(ErrClosed)
 	}
 	late, cancel := graced(ctx, hold.GraceTime)
 	defer cancel()
 	left := make([]error, len(held))
 	var all sync.WaitGroup
-	for i, l := range held {
-		all.Go(func() { left[i] = l.closed(ctx, late) })
+	for i, k := range held {
+		all.Go(func() { left[i] = k.closed(ctx, late) })
 	}
 	all.Wait()
 	soon, stop := context.WithTimeout(late, hold.CallTime)
@@ -183,22 +201,28 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // closed waits until a lock is not held any more. ctx is that of Close, late the one in which it must return.
-func (l *Lock) closed(ctx, late context.Context) error {
+func (k *keeper) closed(ctx, late context.Context) error {
 	select {
-	case <-l.finished:
-		return l.closingError()
+	case <-k.finished:
+		return k.closingError()
 	default:
 	}
-	select {
-	case <-l.finished:
-		return l.closingError()
-	case <-ctx.Done():
+	look := time.NewTicker(shortPause)
+	defer look.Stop()
+	for waits := true; waits && !k.forgotten.Load(); { // what is forgotten no one can unlock
+		select {
+		case <-k.finished:
+			return k.closingError()
+		case <-ctx.Done():
+			waits = false
+		case <-look.C:
+		}
 	}
-	if l.working {
-		l.renewing.stop()
-		return fmt.Errorf("lock %q: %w: its work still runs, and it expires", l.key, ErrNotReleased)
+	if k.working {
+		k.renewing.stop()
+		return fmt.Errorf("lock %q: %w: its work still runs, and it expires", k.key, ErrNotReleased)
 	}
-	return l.Unlock(late)
+	return (&Lock{k}).Unlock(late)
 }
 
 // graced returns a context that outlives ctx by a time.

@@ -40,7 +40,7 @@ func TestConformanceCatches(t *testing.T) {
 func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {
 	t.Helper()
 	own := locks.Options{Owner: e.Client.Owner, TTL: time.Duration(e.Client.TTLSeconds) * time.Second}
-	c, err := locks.New(e.Dial(t).Locks().For(e.Client.Tenant), own.WithClock(e.Clock.Moment))
+	c, err := locks.New(e.Dial(t).LockAPI().For(e.Client.Tenant), own.WithClock(e.Clock.Moment))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +107,12 @@ func lockValue(l *locks.Lock) map[string]any {
 
 func options(o conformance.Options) *locks.LockOptions {
 	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+	var wait *time.Duration
+	if o.Wait != nil {
+		wait = new(seconds(*o.Wait))
+	}
 	return &locks.LockOptions{
-		TTL: time.Duration(o.TTL) * time.Second, Wait: seconds(o.Wait), Shared: o.Shared, Permits: o.Permits, Fair: o.Fair,
+		TTL: time.Duration(o.TTL) * time.Second, Wait: wait, Shared: o.Shared, Permits: o.Permits, Fair: o.Fair,
 		MaxWaiting: o.Waiting,
 		Replace:    o.Replace, LockDelay: time.Duration(o.LockDelay) * time.Second, MaxHold: seconds(o.MaxHold),
 		Metadata: o.Metadata,

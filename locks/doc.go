@@ -1,23 +1,25 @@
 // Package locks holds locks while a program works: it waits for a lock, renews it, says at once when it is lost, and
 // releases it. It needs the standard library and the libraries of this module only.
 //
-// What decides is a [Provider]: client.Locks.For over HTTP, or functions/direct on a store.
+// What decides is a [Provider]: client.LockAPI.For over HTTP, or functions/direct on a store.
 //
-//	c, err := client.NewLocks("http://127.0.0.1:8080", "default", nil) // or direct.NewLocks(store, "default", nil)
+//	server, err := client.New("http://127.0.0.1:8080", nil)
+//	c, err := server.Locks("default", nil) // or direct.NewLocks(store, "default", nil)
 //	defer c.Close(ctx)
 //
 //	err = c.Do(ctx, "deploy-prod", nil, func(ctx context.Context, l *locks.Lock) error {
 //		return deploy(ctx, l.Token()) // ctx ends before another can have the lock
 //	})
 //
-// [Client.TryLock] and [Client.Lock] return a [Lock] instead, which is to be unlocked.
+// [Client.TryLock] and [Client.Lock] return a [Lock] instead, which is to be unlocked: their ctx bounds the acquire
+// alone. One that no one has any more, nor its context, is not renewed, and expires: see [Forgotten].
 //
 // # States
 //
 //	        Lock, Do                 Unlock, or the work returns
 //	free ───────────────▶ held ──────────────────────────────────▶ released
 //	       (Waiting)      │  ▲ │
-//	                      └──┘ │ not renewed in time, taken or forced, MaxHold
+//	                      └──┘ │ not renewed in time, taken or forced, MaxHold, forgotten
 //	                   Renewed │
 //	                           └─────▶ lost: the context ends with ErrLost
 //

@@ -16,6 +16,10 @@ const (
 	Renewed       = "Renewed"       // its lease
 	RenewalFailed = "RenewalFailed" // and is to be tried again: Event.Err is why
 	Lost          = "Lost"          // Event.Err is the cause with which its context ended, an [ErrLost]
+	// Forgotten:
+	// no one refers to the [Lock] any more, nor to its context, and it was not unlocked: its goroutine may have panicked.
+	// It is not renewed any more, and expires, because what it protected may still be at work.
+	Forgotten     = "Forgotten"
 	Released      = "Released"      // by its holder
 	ReleaseFailed = "ReleaseFailed" // the lease expires: Event.Err is why
 	// Abandoned:

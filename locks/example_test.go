@@ -27,7 +27,11 @@ func ExampleClient_Do() {
 	url, stop := exampleServer()
 	defer stop()
 
-	c, err := client.NewLocks(url, "default", nil)
+	server, err := client.New(url, nil)
+	if err != nil {
+		log.Panic(err)
+	}
+	c, err := server.Locks("default", nil)
 	if err != nil {
 		log.Panic(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -356,8 +357,7 @@ func TestMaxHold(t *testing.T) {
 	})
 }
 
-// TestEndOfTheCallersContext: work under Do may wind up, and the lock is renewed until it has; a handle is not renewed
-// any more, and held until its lease ends.
+// TestEndOfTheCallersContext: work under Do may wind up, and the lock is renewed until it has.
 func TestEndOfTheCallersContext(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		errCause := errors.New("the machine goes down")
@@ -376,25 +376,137 @@ func TestEndOfTheCallersContext(t *testing.T) {
 		}
 		want(w.t, "renewals", w.renewals(), s(10, 20, 30, 40))
 		want(w.t, "holder", w.holder("deploy"), "")
-
-		ctx, cancel = context.WithCancelCause(w.t.Context())
-		l, err := c.Lock(ctx, "deploy", nil)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		begin := time.Now()
-		cancel(errCause)
-		time.Sleep(25 * time.Second)
-		if w.holder("deploy") == "" || len(w.renewals()) != 4 {
-			w.t.Errorf("held by %q after %d renewals", w.holder("deploy"), len(w.renewals()))
-		}
-		wantErr(w.t, "the cause", locks.Check(l.Context()), errCause)
-		for w.whats()[len(w.whats())-1] != locks.Lost {
-			time.Sleep(100 * time.Millisecond)
-		}
-		want(w.t, "it was lost after", time.Since(begin).Truncate(time.Second), 27*time.Second)
-		wantErr(w.t, "unlock", l.Unlock(w.t.Context()), locks.ErrLost)
 	})
+}
+
+// TestContextOfTheAcquire: it bounds the acquire alone. What it carries is in the context
+// of the lock.
+func TestContextOfTheAcquire(t *testing.T) {
+	type label struct{}
+	for name, take := range map[string]func(c *locks.Client, ctx context.Context, key string, o *locks.LockOptions) (
+		*locks.Lock, error){"Lock": (*locks.Client).Lock, "TryLock": (*locks.Client).TryLock} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				acquire := func() (*locks.Lock, error) {
+					ctx, cancel := context.WithTimeout(context.WithValue(w.t.Context(), label{}, "x"), 10*time.Second)
+					defer cancel()
+					return take(w.client(nil), ctx, "deploy", nil)
+				}
+				l, err := acquire()
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				time.Sleep(5 * time.Minute)
+				wantErr(w.t, "the lock's context", locks.Check(l.Context()), nil)
+				want(w.t, "what the context carries", l.Context().Value(label{}), any("x"))
+				want(w.t, "someone holds it", w.holder("deploy") != "", true)
+				wantErr(w.t, "unlock", l.Unlock(w.t.Context()), nil)
+				want(w.t, "holder", w.holder("deploy"), "")
+			})
+		})
+	}
+}
+
+// TestForgottenLock: one that no one has any more is renewed no more, which is said, and expires. As long as someone
+// has it, or its context, or one made of that, it is renewed.
+func TestForgottenLock(t *testing.T) {
+	for name, c := range map[string]struct {
+		take func(w *world, c *locks.Client) (kept any)
+		held bool
+	}{
+		"no one": {func(w *world, c *locks.Client) any {
+			w.take(c, "deploy", nil)
+			return nil
+		}, false},
+		"its goroutine panicked": {func(w *world, c *locks.Client) any {
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				defer func() { _ = recover() }()
+				w.take(c, "deploy", nil)
+				panic("before it is unlocked")
+			}()
+			<-over
+			return nil
+		}, false},
+		"the lock":    {func(w *world, c *locks.Client) any { return w.take(c, "deploy", nil) }, true},
+		"its context": {func(w *world, c *locks.Client) any { return w.take(c, "deploy", nil).Context() }, true},
+		"a context made of it": {func(w *world, c *locks.Client) any {
+			ctx, cancel := context.WithCancel(w.take(c, "deploy", nil).Context())
+			w.t.Cleanup(cancel)
+			return ctx
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				client := w.client(nil)
+				kept := c.take(w, client)
+				collect(t, func() bool { return locks.HasForgotten(client, "deploy") }, !c.held)
+				want(w.t, "events", slices.Contains(w.whats(), locks.Forgotten), false) // it is noticed when it is to be renewed
+				time.Sleep(29 * time.Second)
+				want(w.t, "it is held by a client", w.holder("deploy") != "", true)
+				want(w.t, "it is said to be forgotten", slices.Contains(w.whats(), locks.Forgotten), !c.held)
+				time.Sleep(2 * time.Minute)
+				want(w.t, "it is held by a client, later", w.holder("deploy") != "", c.held)
+				want(w.t, "it is said to be lost", slices.Contains(w.whats(), locks.Lost), !c.held)
+				want(w.t, "renewals", len(w.renewals()) > 0, c.held)
+				runtime.KeepAlive(kept)
+				ended, cancel := context.WithCancel(w.t.Context())
+				cancel()
+				_ = client.Close(ended)
+			})
+		})
+	}
+}
+
+// TestCloseReleasesWhatIsForgotten: no one can unlock it, so it is not waited for, also if it is forgotten while the
+// client closes.
+func TestCloseReleasesWhatIsForgotten(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		client := w.client(nil)
+		w.take(client, "deploy", nil)
+		collect(w.t, func() bool { return locks.HasForgotten(client, "deploy") }, true)
+		begin := time.Now()
+		want(w.t, "close", client.Close(w.t.Context()), nil)
+		want(w.t, "after", time.Since(begin), 0)
+		want(w.t, "holder", w.holder("deploy"), "")
+
+		client = w.client(nil)
+		l := w.take(client, "deploy", nil)
+		closed := make(chan error, 1)
+		go func() { closed <- client.Close(w.t.Context()) }()
+		time.Sleep(time.Second)
+		wantErr(w.t, "its context", locks.Check(l.Context()), locks.ErrClosed)
+		l = nil
+		collect(w.t, func() bool { return locks.HasForgotten(client, "deploy") }, true)
+		time.Sleep(time.Second)
+		select {
+		case err := <-closed:
+			want(w.t, "close, and then it is forgotten", err, nil)
+		default:
+			w.t.Error("it is waited for")
+		}
+		want(w.t, "holder", w.holder("deploy"), "")
+		_ = l
+	})
+}
+
+// collect collects garbage until something is found out by that; if it is not to be, for a few times.
+func collect(t *testing.T, found func() bool, is bool) {
+	t.Helper()
+	for i := 0; !found(); i++ {
+		if i == 5 && !is {
+			return
+		}
+		if i == 1000 {
+			t.Fatal("it is not forgotten")
+		}
+		runtime.GC()
+		runtime.Gosched()
+	}
+	if !is {
+		t.Error("it is forgotten while someone has it")
+	}
 }
 
 // TestClocks: both clocks count, at the time at which the context is asked (a thaw, a set clock, a machine that slept).

@@ -57,3 +57,29 @@ func TestTryLock(t *testing.T) {
 		want(w.t, "calls", w.names(), []string{"acquire", "acquire", "release", "acquire", "release"})
 	})
 }
+
+// TestWhoHasIt: whether anyone holds a lock is asked, whether this one does is known.
+func TestWhoHasIt(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		ctx, c := w.t.Context(), w.client(nil)
+		locked := func(is bool) {
+			w.t.Helper()
+			got, err := w.client(nil).Locked(ctx, "deploy")
+			if err != nil || got != is {
+				w.t.Errorf("locked is %v, %v", got, err)
+			}
+		}
+		locked(false) // there is no record of it
+		l := w.take(c, "deploy", &locks.LockOptions{MaxHold: time.Minute})
+		locked(true)
+		want(w.t, "owned", l.Owned(), true)
+		time.Sleep(time.Minute)
+		want(w.t, "owned after MaxHold", l.Owned(), false)
+		time.Sleep(time.Minute)
+		locked(false)
+		l = w.take(c, "deploy", nil)
+		want(w.t, "unlock", l.Unlock(ctx), nil)
+		want(w.t, "owned after unlock", l.Owned(), false)
+		locked(false)
+	})
+}

@@ -102,7 +102,7 @@ func nastyClientOf(
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := locks.New(c.Locks().For("acme"), &locks.Options{Owner: "ann"})
+	l, err := locks.New(c.LockAPI().For("acme"), &locks.Options{Owner: "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestNastyServerWhileWaiting(t *testing.T) {
 					c := nastyClientOf(t, store, func(_, body string) bool { return strings.Contains(body, `"wait_seconds"`) }, nasty)
 					begin := time.Now()
 					o := o
-					o.Wait = 2 * time.Minute
+					o.Wait = new(2 * time.Minute)
 					l, err := c.Lock(background, "deploy", &o)
 					took := time.Since(begin)
 					switch {

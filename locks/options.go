@@ -26,6 +26,9 @@ const (
 	MaxWindow    = 24 * time.Hour
 )
 
+// Forever is a LockOptions.Wait without a bound but that of the context.
+const Forever = hold.Forever
+
 // Times of requests.
 const (
 	waitTime   = 20 * time.Second // for which one request asks the provider to wait, at most
@@ -93,14 +96,11 @@ type LockOptions struct {
 	// [Lock.Unlock] opens the lock at once.
 	LockDelay time.Duration
 
-	// Wait bounds how long [Client.Lock] and [Client.Do] wait for a lock that is held; 0 means until their context ends.
-	// Then the error is LOCK_HELD, or why else it could not be had. While it is not known whether the lock is held,
-	// because no response arrives, that lasts for Options.RetryFor longer at most.
-	Wait time.Duration
-
-	// NoWait makes [Client.Lock] and [Client.Do] return LOCK_HELD at once, as [Client.TryLock] does, and any other error
-	// within 3 s: see Options.RetryFor.
-	NoWait bool
+	// Wait bounds how long [Client.Lock] and [Client.Do] wait for a lock that is held; 0 does not wait, as
+	// [Client.TryLock]; nil is Forever: until their context ends. Then the error is LOCK_HELD, or why else it could not be
+	// had. While no response says whether the lock is held, that lasts for 5 s longer at most, or for 3 s if it does not
+	// wait: see Options.RetryFor.
+	Wait *time.Duration
 
 	// Poll bounds the time between two requests while a lock is held and the provider neither waits itself nor says when
 	// to come again, 100 ms at least; 0 means 2 s. They are sent after a random time of half as much and more, or when the
@@ -147,6 +147,7 @@ func (c *Client) settings(key string, o *LockOptions) (LockOptions, error) {
 		s = *o
 	}
 	s.TTL = cmp.Or(s.TTL, c.o.TTL)
+	s.Wait = cmp.Or(s.Wait, new(Forever))
 	s.Poll = cmp.Or(s.Poll, defaultPoll)
 	s.Margin = cmp.Or(s.Margin, s.TTL/10)
 	s.Metadata = maps.Clone(s.Metadata)
@@ -170,7 +171,7 @@ func (s *LockOptions) beyond(o *Options) time.Duration {
 	switch {
 	case o.insists:
 		return o.RetryFor
-	case s.NoWait:
+	case *s.Wait == 0:
 		return hold.AtOnceTime
 	default:
 		return hold.CallTime
@@ -180,9 +181,9 @@ func (s *LockOptions) beyond(o *Options) time.Duration {
 // checkWait checks how the lock is waited for. of is the type of the options.
 func (s *LockOptions) checkWait(of string) error {
 	switch {
-	case s.Wait < 0:
-		return fmt.Errorf("%s.Wait is %v: must not be negative; 0 waits until the context ends, NoWait does not wait", of,
-			s.Wait)
+	case *s.Wait < 0:
+		return fmt.Errorf("%s.Wait is %v: must not be negative; 0 does not wait, Forever waits until the context ends", of,
+			*s.Wait)
 	case s.Poll < shortPause:
 		return fmt.Errorf("%s.Poll is %v: must be %v at least", of, s.Poll, shortPause)
 	case s.MaxWaiting < 0 || s.MaxWaiting > MaxWaiting:

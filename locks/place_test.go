@@ -88,7 +88,7 @@ func (f *fleet) from(t *testing.T, caller string) *client.Client {
 
 func (f *fleet) locks(t *testing.T, caller, tenant, owner string) *locks.Client {
 	t.Helper()
-	c, err := locks.New(f.from(t, caller).Locks().For(tenant), &locks.Options{Owner: owner})
+	c, err := locks.New(f.from(t, caller).LockAPI().For(tenant), &locks.Options{Owner: owner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestRequestsOfAWait(t *testing.T) {
 					t.Fatal(err)
 				}
 				o, begin := c.o, time.Now()
-				o.Wait = time.Minute
+				o.Wait = new(time.Minute)
 				_, err = f.locks(t, "waiter", "acme", "bob").Lock(t.Context(), "deploy", &o)
 				if took := time.Since(begin); !errors.Is(err, contracts.CodeLockHeld) || took != time.Minute {
 					t.Errorf("after %v: %v", took, err)
@@ -300,7 +300,7 @@ func TestAGreedyAndAQuietTenant(t *testing.T) {
 		looks              = 200 // of the quiet tenant: two requests each
 	)
 	quiet := func(t *testing.T, f *fleet, caller string) {
-		c := f.from(t, caller).Locks()
+		c := f.from(t, caller).LockAPI()
 		for n := range looks {
 			l, err := c.Acquire(t.Context(), "calm", "job", contracts.AcquireRequest{OwnerID: "quiet", TTLSeconds: 5,
 				RequestID: fmt.Sprint("q", n)})

@@ -55,7 +55,10 @@ type story struct {
 
 // options are those of a job.
 func (s story) options(j job) *locks.LockOptions {
-	o := &locks.LockOptions{Wait: time.Duration(j.Wait) * unit}
+	o := &locks.LockOptions{}
+	if j.Wait > 0 {
+		o.Wait = new(time.Duration(j.Wait) * unit)
+	}
 	if !s.Modes {
 		return o
 	}

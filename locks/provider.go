@@ -71,7 +71,7 @@ func bounded[T any](parent context.Context, each time.Duration, do func(context.
 	default:
 	}
 	if parent.Err() == nil {
-		return none, contracts.Errorf(contracts.CodeDeadlineExceeded, "no response within %v", each)
+		return none, lease.NoResponse(contracts.Errorf(contracts.CodeDeadlineExceeded, "no response within %v", each))
 	}
 	return none, context.Cause(parent)
 }
@@ -83,10 +83,10 @@ func acquired(got contracts.Lease, key string, r contracts.AcquireRequest) error
 }
 
 // renewed says what is wrong with a response that should be the lease of a lock.
-func (l *Lock) renewed(got contracts.Lease) error {
-	err := (lease.Asked{Key: l.key, Owner: l.release.OwnerID, Token: l.token}).Acquired(l.request, got)
-	if err == nil && got.Permit != int64(l.permit) {
-		err = fmt.Errorf("the lease has the permit %d, not %d", got.Permit, l.permit)
+func (k *keeper) renewed(got contracts.Lease) error {
+	err := (lease.Asked{Key: k.key, Owner: k.release.OwnerID, Token: k.token}).Acquired(k.request, got)
+	if err == nil && got.Permit != int64(k.permit) {
+		err = fmt.Errorf("the lease has the permit %d, not %d", got.Permit, k.permit)
 	}
 	return valid(got, err)
 }
@@ -94,7 +94,7 @@ func (l *Lock) renewed(got contracts.Lease) error {
 // valid is err, which is what is wrong with the response, unless that is about a lease that has expired.
 func valid(got contracts.Lease, err error) error {
 	if err != nil {
-		return fmt.Errorf("invalid response: %w", err)
+		return lease.Invalid("", err)
 	}
 	if got.RemainingMs < 0 {
 		return contracts.Errorf(contracts.CodeLeaseExpired, "the lease expired before its response arrived: use a longer ttl")

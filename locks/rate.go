@@ -22,8 +22,7 @@ type Rate struct {
 
 // TakeOptions are the settings of [Client.Take]. The zero value works. Those that LockOptions have, too, mean the same.
 type TakeOptions struct {
-	Wait       time.Duration
-	NoWait     bool
+	Wait       *time.Duration
 	Poll       time.Duration
 	MaxWaiting int
 	Metadata   map[string]string
@@ -37,8 +36,8 @@ type TakeOptions struct {
 // lock with LockOptions.Permits as well.
 //
 // All who take from a key must say the same rate; otherwise the error is LOCK_MODE_DIFFERS until the grants of the last
-// window are over. With TakeOptions.NoWait the error is LOCK_HELD, with the time until the next grant in RetryAfter.
-// Who waits, waits in line.
+// window are over. With a TakeOptions.Wait of 0 the error is LOCK_HELD, with the time until the next grant in
+// RetryAfter. Who waits, waits in line.
 func (c *Client) Take(ctx context.Context, key string, r Rate, o *TakeOptions) (token int64, err error) {
 	defer c.underway.begin()()
 	s, err := r.settings(key, o)
@@ -75,7 +74,7 @@ func (r Rate) settings(key string, o *TakeOptions) (LockOptions, error) {
 		return LockOptions{}, fmt.Errorf("Rate.Window is %v: must be whole seconds from 1s to %v", r.Window, MaxWindow)
 	}
 	l := LockOptions{
-		TTL: DefaultTTL, Wait: s.Wait, NoWait: s.NoWait, Poll: cmp.Or(s.Poll, defaultPoll), MaxWaiting: s.MaxWaiting,
+		TTL: DefaultTTL, Wait: cmp.Or(s.Wait, new(Forever)), Poll: cmp.Or(s.Poll, defaultPoll), MaxWaiting: s.MaxWaiting,
 		Metadata: maps.Clone(s.Metadata), Fair: true,
 	}
 	return l, errors.Join(owner.CheckText("the key", key, 256), l.checkWait("TakeOptions"))

@@ -83,12 +83,16 @@ func (c *Client) acquireSet(ctx context.Context, keys []string, o *LockOptions, 
 		client: c, provider: p, ctx: context.WithoutCancel(ctx), key: name, o: s, request: s.request(c.o.Owner),
 		leave: func() {}, skipsLocalQueue: true, exclusive: true, several: true,
 	}
-	l, err := a.hold(ctx, working)
+	k, err := a.hold(ctx, working)
 	if err != nil {
 		return nil, err
 	}
+	l := &Lock{k}
+	if !working {
+		l = handle(k)
+	}
 	set := &Set{lock: l, tokens: make(map[string]int64, len(keys))}
-	for _, t := range p.tokens(l.token) {
+	for _, t := range p.tokens(k.token) {
 		set.tokens[t.LockKey] = t.FencingToken
 	}
 	return set, nil
@@ -142,15 +146,15 @@ func (s *Set) Unlock(ctx context.Context) error {
 
 // release releases what is left of the leases after one of them was lost.
 func (s *Set) release(ctx context.Context) {
-	l := s.lock
-	left := l.left()
+	k := s.lock.keeper
+	left := k.left()
 	if left <= 0 {
 		return
 	}
-	l.client.underway.run(func() {
+	k.client.underway.run(func() {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), left)
 		defer cancel()
-		_ = l.client.releaseOrphan(late, l.provider, l.key, contracts.Lease{FencingToken: l.token}) // otherwise they expire
+		_ = k.client.releaseOrphan(late, k.provider, k.key, contracts.Lease{FencingToken: k.token}) // otherwise they expire
 	})
 }
 
@@ -187,7 +191,7 @@ func (p *asOne) Acquire(ctx context.Context, _ string, r contracts.AcquireReques
 		tokens[i] = contracts.LockSetToken{LockKey: l.LockKey, FencingToken: l.FencingToken}
 	}
 	if err := (lease.AskedSet{Keys: p.keys, Owner: r.OwnerID}).Granted(got); err != nil {
-		return contracts.Lease{}, fmt.Errorf("invalid response: %w", err)
+		return contracts.Lease{}, lease.Invalid("", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +209,7 @@ func (p *asOne) Renew(ctx context.Context, _ string, r contracts.RenewRequest) (
 		return contracts.Lease{}, err
 	}
 	if err := (lease.AskedSet{Keys: p.keys, Owner: r.OwnerID, Tokens: tokens}).Granted(got); err != nil {
-		return contracts.Lease{}, fmt.Errorf("invalid response: %w", err)
+		return contracts.Lease{}, lease.Invalid("", err)
 	}
 	return p.lease(got, r.FencingToken), nil
 }
@@ -228,7 +232,7 @@ func (p *asOne) Release(ctx context.Context, _ string, r contracts.ReleaseReques
 		return contracts.EndedLease{}, err
 	}
 	if err := (lease.AskedSet{Keys: p.keys, Owner: r.OwnerID, Tokens: tokens}).Ended(got); err != nil {
-		return contracts.EndedLease{}, fmt.Errorf("invalid response: %w", err)
+		return contracts.EndedLease{}, lease.Invalid("", err)
 	}
 	return contracts.EndedLease{
 		TenantID: got.TenantID, LockKey: p.name, OwnerID: got.OwnerID, FencingToken: r.FencingToken, State: got.State,

@@ -83,7 +83,7 @@ func inWorlds(t *testing.T, test func(*world)) {
 			if err != nil {
 				return nil, err
 			}
-			return c.Locks().For("acme"), nil
+			return c.LockAPI().For("acme"), nil
 		},
 		"on a store": func(s docstore.Store) (locks.Provider, error) { return direct.Locks(lock.New(s, nil), "acme"), nil },
 	} {

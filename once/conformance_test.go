@@ -1,9 +1,11 @@
 package once_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,25 +41,39 @@ func TestConformanceCatches(t *testing.T) {
 
 func openConformance(t *testing.T, e conformancetest.Env) conformancetest.Program {
 	t.Helper()
-	return program{e.Dial(t).Runs(e.Client.Tenant), e}
+	return &program{runs: e.Dial(t).Runs(e.Client.Tenant), env: e}
 }
 
 // program is a client of runs in the terms of the scripts.
 type program struct {
 	runs *client.Runs
 	env  conformancetest.Env
+	ends sync.Once
+	over chan struct{} // closed when the script is
+}
+
+// script is closed when the script is over.
+func (p *program) script() chan struct{} {
+	p.ends.Do(func() { p.over = make(chan struct{}) }) // in the bubble
+	return p.over
+}
+
+// Close ends what goes on in the background.
+func (p *program) Close() error {
+	close(p.script())
+	return nil
 }
 
 // Do implements [conformancetest.Program].
-func (p program) Do(ctx context.Context, c conformancetest.Call) (conformancetest.Obtained, error) {
+func (p *program) Do(ctx context.Context, c conformancetest.Call) (conformancetest.Obtained, error) {
 	if c.Op != "once" {
 		return conformancetest.Obtained{}, fmt.Errorf("there is no operation %q", c.Op)
 	}
 	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 	o := once.Options{
 		Owner: p.env.Client.Owner, TTL: time.Duration(c.Options.TTL) * time.Second, Heartbeat: seconds(c.Options.Heartbeat),
-		Wait:        seconds(c.Options.Wait),
-		MaxFailures: c.Options.MaxFailures, Fingerprint: c.Options.Fingerprint,
+		Wait:        seconds(*cmp.Or(c.Options.Wait, new(0.0))),
+		MaxFailures: c.Options.MaxFailures, MaxTakeovers: c.Options.Takeovers, Fingerprint: c.Options.Fingerprint,
 	}
 	o.SetClock(func() (monotonic, wall time.Time) { m := p.env.Clock.Moment(); return m.Time(), m.Wall() })
 	got, err := p.runs.Run(ctx, c.Key, func(ctx context.Context, l once.Lock) (string, error) {
@@ -66,13 +82,19 @@ func (p program) Do(ctx context.Context, c conformancetest.Call) (conformancetes
 	if err != nil {
 		return conformancetest.Obtained{}, err
 	}
+	if got.Storing != nil {
+		go func() {
+			<-p.script()
+			got.Storing.Stop()
+		}()
+	}
 	return conformancetest.Obtained{Value: map[string]any{
 		"status": got.Status, "result": got.Result, "token": got.Token, "retry_after_ms": got.RetryAfter.Milliseconds(),
 	}}, nil
 }
 
 // Describe implements [conformancetest.Program].
-func (program) Describe(err error) map[string]any {
+func (*program) Describe(err error) map[string]any {
 	d := map[string]any{"class": "unavailable"}
 	e, coded := errors.AsType[*contracts.Error](err)
 	if coded {

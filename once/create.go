@@ -22,7 +22,7 @@ func (c creating) Acquire(ctx context.Context, r Acquire) (Grant, error) {
 	if !unknown(err) || r.GiveUp {
 		return g, err
 	}
-	if _, err := c.Create(ctx, r.AnalysisID); err != nil {
+	if _, err := c.Create(ctx, r.RunID); err != nil {
 		return Grant{}, err
 	}
 	return c.Creator.Acquire(ctx, r)

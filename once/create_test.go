@@ -61,12 +61,12 @@ func TestCreating(t *testing.T) {
 			}
 		}
 		refused := &creator{fake: &fake{}, fails: contracts.Errorf(contracts.CodePermissionDenied, "no")}
-		if _, err := once.Creating(refused).Acquire(t.Context(), once.Acquire{AnalysisID: "a1"}); !errors.Is(err,
+		if _, err := once.Creating(refused).Acquire(t.Context(), once.Acquire{RunID: "a1"}); !errors.Is(err,
 			contracts.CodePermissionDenied) {
 			t.Errorf("refused: %v", err)
 		}
 		given := &creator{fake: &fake{}}
-		if _, err := once.Creating(given).Acquire(t.Context(), once.Acquire{AnalysisID: "a1", GiveUp: true}); !errors.Is(err,
+		if _, err := once.Creating(given).Acquire(t.Context(), once.Acquire{RunID: "a1", GiveUp: true}); !errors.Is(err,
 			contracts.CodeNotFound) || given.made {
 			t.Errorf("given up: %v, made: %t", err, given.made)
 		}

@@ -3,9 +3,10 @@
 // contracts only.
 //
 //	c, err := client.New("http://127.0.0.1:8080", nil)
-//	receipt, err := once.Do(ctx, c.Runs("default"), "order-1024", func(ctx context.Context, lock once.Lock) (Receipt, error) {
-//		return charge(ctx, lock.Token) // ctx ends before another can have the run
-//	}, nil)
+//	work := func(ctx context.Context, lock once.Lock) (Receipt, error) {
+//		return charge(ctx, order, lock.Token) // ctx ends before another can have the run
+//	}
+//	receipt, err := once.Do(ctx, c.Runs("default"), once.Key("order", order.ID), order, work, nil)
 //
 // A queue delivers at least once. [Run] stands between the queue and the work: it asks the gate for the run, refreshes
 // the lock while the work runs, and writes the end under the lock's token.
@@ -20,6 +21,11 @@
 //
 // A work that succeeds after its lock has expired by the clocks of this process is finished all the same, if the gate
 // accepts that: no other worker has begun, and the next one would do again what is done.
+//
+// # What a run is about
+//
+// Its name, and its input: what the work depends on and the name does not say. [Do] compares the [Fingerprint] of the
+// input with that of the first call, so that no caller gets the result of another input. [Key] makes a name of parts.
 //
 // # The earlier result
 //
@@ -48,5 +54,7 @@
 // A request whose response was lost is retried with the same request ID; each takes effect once. One for a run whose
 // caller leaves, or to which the gate does not respond at all, is given up: see [Acquire].GiveUp. While the gate cannot
 // be reached, the work continues until the lock expires. A work that does not stop when its context ends keeps Run
-// waiting. If the result could not be stored, the status is Retry, and the lock expires.
+// waiting. If the end of the work could not be stored until the lock has expired, the status is Retry
+// and the error [ErrNotStored], and it is sent again in the background until the gate is back: see [Storing]. A worker
+// that begins before does the work again.
 package once

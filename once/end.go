@@ -13,14 +13,17 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// PanicError is a panic of the work, or the end of its goroutine by runtime.Goexit.
+// PanicError is a panic of the work, or the end of its goroutine by runtime.Goexit; or one of its result's methods.
 type PanicError struct {
 	Value any    // what panic was called with
 	Stack []byte // of the work's goroutine, for the log
+	of    string // what panicked
 }
 
 // Error has the value, not the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("the work panicked: %v", e.Value) }
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("%s panicked: %v", cmp.Or(e.of, "the work"), e.Value)
+}
 
 // Unwrap is the value, if it is an error.
 func (e *PanicError) Unwrap() error {
@@ -59,40 +62,64 @@ func Uncounted(err error) error {
 // errGoexit is the value of a PanicError without a panic.
 var errGoexit = errors.New("its goroutine was ended by runtime.Goexit")
 
-// perform runs the work in a goroutine of its own and waits for it, however it ends.
-func perform(ctx context.Context, work Work, l Lock) (result string, err error) {
+// unkept is an error of a work that is done: why it has no result that can be kept. Only [Do] returns it, as it is: one
+// that is wrapped is that of another run, within the work.
+type unkept struct{ error }
+
+// returned is what a work returned.
+type returned struct {
+	text   string
+	unkept error // why there is no text; the work is done all the same
+}
+
+// perform runs the work and waits for it, however it ends.
+func perform(ctx context.Context, work Work, l Lock) (r returned, err error) {
+	if p := apart("the work", func() { r.text, err = work(ctx, l) }); p != nil {
+		return returned{}, p
+	}
+	if u, ok := err.(unkept); ok { //nolint:errorlint // see unkept
+		return returned{unkept: u.error}, nil
+	}
+	return r, err
+}
+
+// apart calls a function in a goroutine of its own and waits until it has ended. The result is nil unless it panicked
+// or ended its goroutine.
+func apart(what string, f func()) (p *PanicError) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		returned := false
+		over := false
 		defer func() {
-			if !returned {
-				p := recover()
-				if p == nil {
-					p = errGoexit
+			if !over {
+				v := recover()
+				if v == nil {
+					v = errGoexit
 				}
-				result, err = "", &PanicError{Value: p, Stack: debug.Stack()}
+				p = &PanicError{Value: v, Stack: debug.Stack(), of: what}
 			}
 		}()
-		result, err = work(ctx, l)
-		returned = true
+		f()
+		over = true
 	}()
 	<-done
-	return result, err
+	return p
 }
 
-// ready stores the result of a work that succeeded.
-func (r *run) ready(ctx context.Context, t *term.Term, result string) Outcome {
+// ready stores the result of a work that is done. One that cannot be stored ends the run for good: the work would be
+// done again, and its result be no better.
+func (r *run) ready(ctx context.Context, t *term.Term, result returned) Outcome {
 	switch {
-	case len(result) > MaxResultBytes:
-		return r.failed(ctx, t,
-			Permanent(fmt.Errorf("the result has %d bytes, %d at most: keep it elsewhere and return where it is",
-				len(result), MaxResultBytes)))
-	case !utf8.ValidString(result):
-		return r.failed(ctx, t,
-			Permanent(errors.New("the result is not valid UTF-8: keep it elsewhere and return where it is")))
+	case result.unkept != nil:
+		return r.forGood(ctx, t, result.unkept)
+	case len(result.text) > MaxResultBytes:
+		return r.forGood(ctx, t, fmt.Errorf("the result has %d bytes, %d at most: keep it elsewhere and return where it is",
+			len(result.text), MaxResultBytes))
+	case !utf8.ValidString(result.text):
+		return r.forGood(ctx, t, errors.New("the result is not valid UTF-8: keep it elsewhere and return where it is"))
 	}
-	return r.finish(ctx, t, Result{Result: result}, Outcome{Status: Ready, Token: r.lock.Token, Result: result})
+	return r.finish(ctx, t, Result{Result: result.text},
+		Outcome{Status: Ready, Token: r.lock.Token, Result: result.text})
 }
 
 // failed counts an attempt that failed, or ends the run if that was the last one.
@@ -101,13 +128,17 @@ func (r *run) failed(ctx context.Context, t *term.Term, err error) Outcome {
 		r.release(ctx, "")
 		return Outcome{Status: Retry, Token: r.lock.Token, Err: err}
 	}
-	forGood := errors.As(err, new(permanent))
-	if forGood || r.MaxFailures > 0 && r.failures+1 >= r.MaxFailures {
-		return r.finish(ctx, t, Result{Failed: true, Reason: reason(err)},
-			Outcome{Status: Failed, Token: r.lock.Token, Err: err})
+	if errors.As(err, new(permanent)) || r.MaxFailures > 0 && r.failures+1 >= r.MaxFailures {
+		return r.forGood(ctx, t, err)
 	}
 	r.release(ctx, reason(err))
 	return Outcome{Status: Retry, Token: r.lock.Token, Err: err}
+}
+
+// forGood makes the run FAILED.
+func (r *run) forGood(ctx context.Context, t *term.Term, err error) Outcome {
+	return r.finish(ctx, t, Result{Failed: true, Reason: reason(err)},
+		Outcome{Status: Failed, Token: r.lock.Token, Err: err})
 }
 
 // timeOver ends an attempt that took longer than the caller's context lasts. It counts as one that failed: work that
@@ -124,32 +155,6 @@ func (r *run) timeOver(ctx context.Context, t *term.Term, err error) Outcome {
 func (r *run) stopped(ctx context.Context, err error) Outcome {
 	r.release(ctx, "")
 	return Outcome{Status: Stopped, Token: r.lock.Token, Err: because(context.Cause(ctx), err)}
-}
-
-// finish writes the end of the run. It is retried until the lock expires, and for a while at least: the gate
-// accepts a late end as long as no other worker took over.
-func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outcome) Outcome {
-	limit := max(t.Left(), endingTime)
-	err := r.settle(ctx, limit, limit+hold.GraceTime, func(err error) {
-		if err != nil {
-			r.Warn(fmt.Errorf("store the end of run %q, in the background: %w", r.id, err))
-		}
-	}, func(ctx context.Context) error {
-		return insist(ctx, min(tryTime, limit/2), ended, func(ctx context.Context) error {
-			return r.gate.Finish(ctx, r.lock, result)
-		})
-	})
-	switch {
-	case err == nil:
-		return done
-	case IsLost(err):
-		return Outcome{Status: Lost, Token: r.lock.Token, Err: because(lostBy(err), done.Err)}
-	}
-	err = fmt.Errorf("store the end of run %q: %w", r.id, err)
-	if rejected(err) {
-		r.release(ctx, reason(err)) // the gate responds, and would reject it later too
-	}
-	return Outcome{Status: Retry, Token: r.lock.Token, Err: because(err, done.Err)}
 }
 
 // release releases the lock. If that fails, the lock expires: worth a warning, nothing more.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
+	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -35,7 +36,8 @@ func exampleGate(ids ...string) (gate *client.Analyses, stop func()) {
 	return c.Analyses(), server.Close
 }
 
-// The first caller makes the invoice; all others get the same one.
+// The first caller makes the invoice; all others get the same one. The name says which invoice it is, and the input what
+// it depends on beside.
 func ExampleDo() {
 	server := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
 	defer server.Close()
@@ -44,23 +46,30 @@ func ExampleDo() {
 		log.Panic(err)
 	}
 
+	type Order struct{ Price int }
 	type Invoice struct{ Number string }
 	makeInvoice := func(context.Context, once.Lock) (Invoice, error) {
 		fmt.Println("made")
 		return Invoice{Number: "2026-1107"}, nil
 	}
-	for range 2 {
-		invoice, err := once.Do(context.Background(), c.Runs("default"), "invoice-17-2026-11", makeInvoice, nil)
-		if err != nil { // not done: once.ErrLocked if another process makes it now
+	name := once.Key("invoice", "c17", "2026-11")
+	for _, price := range []int{100, 100, 120} {
+		invoice, err := once.Do(context.Background(), c.Runs("default"), name, Order{price}, makeInvoice, nil)
+		switch {
+		case errors.Is(err, contracts.CodeRunDiffers): // the name was given to something else
+			fmt.Println("another order")
+		case err != nil: // not done: once.ErrLocked if another process makes it now
 			log.Panic(err)
+		default:
+			fmt.Println(invoice.Number)
 		}
-		fmt.Println(invoice.Number)
 	}
 
 	// Output:
 	// made
 	// 2026-1107
 	// 2026-1107
+	// another order
 }
 
 // A queue delivers the same analysis twice; it runs once.

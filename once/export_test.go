@@ -10,3 +10,6 @@ import (
 func (o *Options) SetClock(read func() (monotonic, wall time.Time)) {
 	o.clock = func() term.Moment { return term.On(read()) }
 }
+
+// Canonical is what a fingerprint is made of.
+func Canonical(value any) ([]byte, error) { return canonical(value) }

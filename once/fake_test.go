@@ -91,7 +91,7 @@ func (f *fake) Acquire(ctx context.Context, r once.Acquire) (g once.Grant, err e
 		now := time.Now()
 		locked := f.owner != "" && now.Before(f.end)
 		switch {
-		case r.AnalysisID != "a1":
+		case r.RunID != "a1":
 			return contracts.CodeNotFound
 		case f.given[r.RequestID]:
 			return contracts.CodeRequestIDReused
@@ -110,7 +110,7 @@ func (f *fake) Acquire(ctx context.Context, r once.Acquire) (g once.Grant, err e
 			f.owner, f.request, f.end = r.Owner, r.RequestID, now.Add(r.TTL)
 		}
 		g = once.Grant{
-			Acquired: true, Lock: once.Lock{AnalysisID: "a1", Owner: f.owner, Token: f.token, ExpiresAt: f.end.Round(0).UTC()},
+			Acquired: true, Lock: once.Lock{RunID: "a1", Owner: f.owner, Token: f.token, ExpiresAt: f.end.Round(0).UTC()},
 			Remaining: f.end.Sub(now), Runs: f.runs, Failures: f.failures,
 		}
 		return nil

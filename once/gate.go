@@ -39,10 +39,10 @@ type Gate interface {
 
 // Acquire is a worker's request for a run.
 type Acquire struct {
-	AnalysisID string        // the ID of the run, whether it is an analysis' or its caller's
-	Owner      string        // who runs it, for people; the gate may know a better name
-	RequestID  string        // the same for every retry of this attempt, another for every attempt
-	TTL        time.Duration // whole seconds
+	RunID     string        // the ID of the run, whether it is an analysis' or its caller's
+	Owner     string        // who runs it, for people; the gate may know a better name
+	RequestID string        // the same for every retry of this attempt, another for every attempt
+	TTL       time.Duration // whole seconds
 
 	// MaxFailures ends the run as FAILED instead of another attempt, once so many have failed; 0 is no bound.
 	MaxFailures int64
@@ -50,26 +50,54 @@ type Acquire struct {
 	// Fingerprint says what the run is about; empty compares nothing. See [Options].
 	Fingerprint string
 
+	// MaxTakeovers is how often the run may be taken over from a worker that died; nil is as the gate says.
+	MaxTakeovers *int64
+
+	// Due and NextDue say for a job that comes round again which of its runs is asked for: the gate grants it from Due on
+	// and before NextDue, by its own clock. Zero times for any other run.
+	Due, NextDue time.Time
+
+	// Every, without Due, is after what time since the beginning of a run another one may begin, when that has ended:
+	// whole seconds. 0 for any other run.
+	Every time.Duration
+
 	// GiveUp gives up the request with this RequestID instead; everything else is as it was sent. A lock that it obtained
 	// ends as if it had never been, and no delivery of the request obtains one from now on. The response is the zero
 	// Grant and no error, also when there was nothing to give up, and when it is repeated; the code REQUEST_ID_REUSED, or
-	// NOT_FOUND of the analysis, says that there is nothing either. [Run] sends it when its context ends, or the gate does
-	// not respond, and it does not know what became of the request.
+	// NOT_FOUND of the analysis, says that there is nothing either. [Run] sends it when its context ends, or the gate
+	// does not respond, and it does not know what became of the request.
 	//
 	// A gate that does not know this field carries out the request once more, and has the right response to that. Run
 	// sees then that it got a lock, and releases it.
 	GiveUp bool
 }
 
+// OfAnalysis says what is wrong with a request for the run of an analysis: only runs that callers name come round
+// again, or have a bound of takeovers of their own.
+func (r Acquire) OfAnalysis() error {
+	switch {
+	case !r.Due.IsZero() || r.Every != 0:
+		return errors.New("an analysis does not come round again: use Options.Schedule and Options.Every with a run of a " +
+			"name of your own")
+	case r.MaxTakeovers != nil:
+		return errors.New("Options.MaxTakeovers is for runs with a name of your own: how often an analysis is taken over is " +
+			"a setting of the gate")
+	default:
+		return nil
+	}
+}
+
 // Grant is the response to [Acquire].
 type Grant struct {
 	Acquired   bool
-	Reason     contracts.AnalysisSkip // unless Acquired
-	RetryAfter time.Duration          // with SkipLocked: when the lock expires, unless its holder refreshes it
-	Status     string                 // of the run, as far as the gate says
-	Result     Result                 // with SkipAlreadyFinished: how it ended, as far as the gate says
-	Lock       Lock                   // if Acquired
-	Remaining  time.Duration          // if Acquired: the time to the lock's expiry when the gate decided
+	Reason     contracts.RunSkip // unless Acquired
+	RetryAfter time.Duration     // with SkipLocked: when the lock expires, unless its holder refreshes it
+	Due        time.Time         // for which time the run is due that is granted, at work or finished; zero for none
+	Now        time.Time         // with SkipNotDue: the gate's time, by which the run is not due
+	Status     string            // of the run, as far as the gate says
+	Result     Result            // with SkipAlreadyFinished: how it ended, as far as the gate says
+	Lock       Lock              // if Acquired
+	Remaining  time.Duration     // if Acquired: the time to the lock's expiry when the gate decided
 	// attempts begun since the last that ended by itself, with this one; above 1 it is a takeover
 	Runs     int64
 	Failures int64 // attempts that failed before this one
@@ -77,10 +105,10 @@ type Grant struct {
 
 // Lock is a lock that was granted.
 type Lock struct {
-	AnalysisID string // the ID of the run, as [Acquire] has it
-	Owner      string
-	Token      int64 // the fencing token: pass it on to whatever the run writes to
-	ExpiresAt  time.Time
+	RunID     string // the ID of the run, as [Acquire] has it
+	Owner     string
+	Token     int64 // the fencing token: pass it on to whatever the run writes to
+	ExpiresAt time.Time
 }
 
 // Result is how a run ended.

@@ -94,7 +94,7 @@ func TestGivenUp(t *testing.T) {
 				want(t, "runs", f.runs, 0)
 				f.fault = nil
 				g, err := f.Acquire(t.Context(), once.Acquire{
-					AnalysisID: "a1", Owner: f.calls[0].text, RequestID: f.calls[0].req, TTL: time.Minute,
+					RunID: "a1", Owner: f.calls[0].text, RequestID: f.calls[0].req, TTL: time.Minute,
 				})
 				if g.Acquired || !errors.Is(err, contracts.CodeRequestIDReused) {
 					t.Errorf("a copy gets %+v, %v", g, err)

@@ -10,15 +10,6 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// firstBeat is when the first refresh is due, from the request that granted the lock. An acquire that was repeated
-// finds its own grant with less time left, and is refreshed sooner in proportion.
-func (r *run) firstBeat(remaining time.Duration) time.Duration {
-	if remaining >= r.TTL {
-		return r.Heartbeat
-	}
-	return time.Duration(float64(r.Heartbeat) * float64(remaining) / float64(r.TTL))
-}
-
 // heartbeat refreshes the lock. Each refresh is due one Heartbeat after the last one that succeeded was sent. One that
 // fails is tried again, at first soon and at last every ten seconds or half a Heartbeat.
 func (r *run) heartbeat(t *term.Term) *hold.Keep {
@@ -30,7 +21,9 @@ func (r *run) heartbeat(t *term.Term) *hold.Keep {
 			_, err := r.gate.Refresh(ctx, r.lock, r.TTL)
 			return err
 		},
-		Renewed: func(asked term.Moment) (end, due term.Moment) { return asked.End(r.TTL), asked.Add(r.Heartbeat) },
+		Renewed: func(asked term.Moment) (end, due term.Moment) {
+			return asked.End(r.TTL), asked.Due(r.Heartbeat, r.TTL, r.TTL)
+		},
 		Extended: func(ctx context.Context, asked term.Moment) {
 			ctx, cancel := context.WithTimeout(ctx, min(tryTime, (r.TTL-r.Heartbeat)/2))
 			defer cancel()

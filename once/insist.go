@@ -13,7 +13,7 @@ import (
 // Bounds of the time in which a gate may respond.
 const (
 	tryTime    = 15 * time.Second // for one request at most; less when the lock is shorter, and of the first ones
-	endingTime = 10 * time.Second // at least, for writing the end of a run
+	endingTime = 10 * time.Second // at least, that Run waits for the end of a run to be written
 	giveUpTime = 30 * time.Second // for giving up a request for a run
 )
 

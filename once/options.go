@@ -22,6 +22,7 @@ const (
 	MinHeartbeat   = 10 * time.Millisecond
 	MaxResultBytes = 32 << 10 // of a result; what is larger belongs elsewhere, and its address here
 
+	maxEvery       = 3660 * 24 * time.Hour
 	maxIDBytes     = 256
 	maxPrintBytes  = 128
 	maxReasonBytes = 1024 // of a failure's reason; a longer one is cut
@@ -37,6 +38,22 @@ type Options struct {
 	// an attempt that fails when so many have failed, with it, turns the run FAILED; 0: never by count
 	MaxFailures int64
 
+	// MaxTakeovers is how often the run may be taken over from a worker that crashed or lost its lock; then it is FAILED
+	// instead. With 0 it is begun once and never again after a crash: at most once, which may be never to the end. nil is
+	// as the gate says: 5, unless its operator chose another number.
+	MaxTakeovers *int64
+
+	// Schedule makes the run one of a job that comes round again, such as each night: it says for which time a run is due.
+	// The run's ID is the job's. Each due time has one run, whatever the number of processes that ask for it and the state
+	// of their clocks; the gate's clock decides. While the run of an earlier time is at work, Run waits for it, until the
+	// next one is due. If this process's clock is ahead by at most 10 minutes, Run waits until the run is due by the
+	// gate's clock; otherwise it asks for the run that is due by that clock. See package once/calendar.
+	Schedule Schedule
+
+	// Every, without Schedule, makes it a job that comes round again when so much time has passed since its last run that
+	// ended began: whole seconds, up to ten years.
+	Every time.Duration
+
 	// Wait is how long Run waits for another worker that has the run: until that has finished, and its result is in the
 	// outcome, or until the lock is free, and the run is this worker's. Then, or with 0 at once, the status is Locked.
 	// While it waits it asks the gate again after 100 ms, 200 ms and so on, once a second at last.
@@ -47,10 +64,11 @@ type Options struct {
 	RetryFor time.Duration
 
 	// SettleTime is by how much Run outlasts its context at most for what it has to send: the end of the run, the release
-	// of its lock, that its request is given up. Nothing goes on in the background then, and what is not settled by then
-	// is left to the lock's end. So it is where the process is frozen when Run has returned, and where someone is told
-	// that the run can be tried again, who must not find it locked by this one and leave it at that. 0 means 1 s, and what
-	// takes longer goes on in the background.
+	// of its lock, that its request is given up. Nothing goes on in the background then: Run waits for the end of the run
+	// to be stored as long as its context lasts, and what is not settled by then is left to the lock's end. So it is
+	// where the process is frozen when Run has returned, and where someone is told that the run can be tried again, who
+	// must not find it locked by this one and leave it at that. 0 means 1 s, and what takes longer goes on in the
+	// background.
 	SettleTime time.Duration
 
 	// Fingerprint says what the run is about, for callers that name runs themselves: a hash of 128 bytes at most. The
@@ -62,12 +80,24 @@ type Options struct {
 	// be moved along. The next refresh waits for it, so its context ends well before it would be late.
 	OnRefresh func(ctx context.Context, end time.Time)
 
+	// OnStoring is called when the end of the work could not be stored within a second, or half a Heartbeat if that is
+	// less, and then once a Heartbeat until the gate has it: a queue's own timeout can be moved along, so that no one else
+	// is given the message. nil calls nothing.
+	OnStoring func(ctx context.Context)
+
 	// Warn receives what does not fail the run: a failed release, a refresh that is retried. nil drops it. It may be
 	// called from another goroutine than Run's; after Run has returned only by what goes on in the background and fails.
 	Warn func(err error)
 
 	clock  term.Clock // nil means the process's clocks
 	madeUp bool       // RequestID
+}
+
+// Schedule says for which times runs of a job are due.
+type Schedule interface {
+	// Around returns the latest time at or before now for which a run is due, and the first one after now, both in whole
+	// milliseconds.
+	Around(now time.Time) (due, next time.Time)
 }
 
 // settings are Options with their defaults.
@@ -113,6 +143,12 @@ func (o *Options) settings() (Options, error) {
 		return s, fmt.Errorf("Options.RetryFor is %v: must not be negative; 0 is 5s", s.RetryFor)
 	case s.SettleTime < 0:
 		return s, fmt.Errorf("Options.SettleTime is %v: must not be negative; 0 is 1s", s.SettleTime)
+	case s.MaxTakeovers != nil && *s.MaxTakeovers < 0:
+		return s, fmt.Errorf("Options.MaxTakeovers is %d: must not be negative; 0 never takes over", *s.MaxTakeovers)
+	case s.Every < 0 || s.Every > maxEvery || s.Every%time.Second != 0:
+		return s, fmt.Errorf("Options.Every is %v: must be whole seconds up to %v", s.Every, maxEvery)
+	case s.Every != 0 && s.Schedule != nil:
+		return s, errors.New("Options.Every and Options.Schedule: set one of them")
 	case s.MaxFailures < 0:
 		return s, fmt.Errorf("Options.MaxFailures is %d: must not be negative; 0 never fails by count", s.MaxFailures)
 	}

@@ -22,9 +22,11 @@ type Status string
 
 // The statuses.
 const (
-	Ready           Status = "ready"            // the work ran, and the run is READY
-	Failed          Status = "failed"           // the work failed for good, and the run is FAILED
-	Retry           Status = "attempt_failed"   // the work failed, or its end could not be stored; it may be retried
+	Ready  Status = "ready"  // the work ran, and the run is READY
+	Failed Status = "failed" // the work failed for good, and the run is FAILED
+	// Retry:
+	// the work failed, and may be retried; or it is done and its end is not stored yet: [ErrNotStored]
+	Retry           Status = "attempt_failed"
 	AlreadyFinished Status = "already_finished" // skipped: the run was READY before
 	// AlreadyFailed:
 	// skipped: the run was FAILED before, or too many of its attempts failed or were taken over
@@ -40,12 +42,21 @@ const (
 
 // Outcome is what came of a [Run].
 type Outcome struct {
-	Status     Status
-	RetryAfter time.Duration // with Locked
-	Token      int64         // the fence of the run, 0 if there was none
+	Status Status
+	// with Locked, and with AlreadyFinished of a run with Options.Every: when to ask again
+	RetryAfter time.Duration
+	Due        time.Time // with Options.Schedule: for which time the run is due
+	// AtWork, with Locked, is for which time the run is due that another worker has, if that is known: where it is
+	// before Due, Due had no run.
+	AtWork time.Time
+	Token  int64 // the fence of the run, 0 if there was none
 	// with Ready what the work returned, with AlreadyFinished what it returned then; empty if the gate does not say
 	Result string
 	Err    error // with Retry, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
+
+	// Storing is the end of a work that is done, while that is sent again in the background; nil if there is none. The
+	// status is Retry then, and Err is [ErrNotStored].
+	Storing *Storing
 }
 
 // ErrFailed is the error of a run that was skipped because it was FAILED before: what it should have done is not done,
@@ -61,13 +72,15 @@ type Work func(ctx context.Context, l Lock) (result string, err error)
 // Run runs the work if the gate grants it, and says what came of it. Options may be nil.
 //
 // It returns when the work has returned, also after the lock was lost and the work was told to stop: a run that still
-// runs is not reported as over. When ctx ends, or the gate does not respond, before it is known what became of the
-// request for the run, the request is given up, so that nothing stays locked by it: see [Acquire].GiveUp. Run does not
-// outlast ctx by more than a second for that, nor for anything else that it has to send, which goes on in the
-// background then, or by Options.SettleTime; a work that does not stop is waited for. A work that returns without an
-// error in spite of an ended ctx has done what it was asked, and its result is stored. So is that of one that returns
-// after its lock has expired by the clocks of this process, if the gate still accepts it, because no other worker took
-// over; under a lock that the gate called lost, nothing is written.
+// runs is not reported as over. What the work returned is stored for as long as the gate accepts it: Run waits for that
+// while the lock lasts, for ten seconds at least, and after that it goes on in the background, see [Storing]. When ctx
+// ends, or the gate does not respond, before it is known what became of the request for the run, the request is given
+// up, so that nothing stays locked by it: see [Acquire].GiveUp. Run does not outlast ctx by more than a second for
+// that, nor for anything else that it has to send, which goes on in the background then, or by Options.SettleTime; a
+// work that does not stop is waited for. A work that returns without an error in spite of an ended ctx has done what it
+// was asked, and its result is stored. So is that of one that returns after its lock has expired by the clocks of this
+// process, if the gate still accepts it, because no other worker took over; under a lock that the gate called lost,
+// nothing is written.
 //
 // An error means that nothing ran: the arguments are invalid, the gate did not respond within Options.Wait and
 // RetryFor, or its server has never answered and its address may be wrong, which is known within a second. Everything
@@ -102,18 +115,20 @@ func Run(ctx context.Context, gate Gate, runID string, work Work, o *Options) (O
 	case err != nil:
 		return Outcome{}, fmt.Errorf("ask for run %q: %w", runID, err)
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished &&
-		grant.Status == string(contracts.AnalysisFailed):
-		return Outcome{Status: AlreadyFailed, Err: failedBefore(grant.Result.Reason)}, nil
+		grant.Status == string(contracts.RunFailed):
+		return Outcome{Status: AlreadyFailed, Err: failedBefore(grant.Result.Reason), Due: r.due}, nil
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished:
-		return Outcome{Status: AlreadyFinished, Result: grant.Result.Result}, nil
+		return Outcome{Status: AlreadyFinished, Result: grant.Result.Result, RetryAfter: grant.RetryAfter, Due: r.due}, nil
 	case !grant.Acquired:
-		return Outcome{Status: Locked, RetryAfter: grant.RetryAfter}, nil
+		return Outcome{Status: Locked, RetryAfter: grant.RetryAfter, Due: r.due, AtWork: grant.Due}, nil
 	}
 	r.lock, r.failures = grant.Lock, grant.Failures
 	if ctx.Err() != nil { // during the request
 		return r.stopped(ctx, nil), nil //nolint:nilerr // an outcome
 	}
-	return r.hold(ctx, grant, asked, work), nil
+	out := r.hold(ctx, grant, asked, work)
+	out.Due = r.due
+	return out, nil
 }
 
 // failedBefore is [ErrFailed] with the reason, if the gate says it.
@@ -133,30 +148,60 @@ type run struct {
 	lock     Lock
 	failures int64 // attempts that failed before this one
 	open     bool  // a request for the run may have been carried out, or may still be
+
+	due, next time.Time // of which time the run is asked for, with a Schedule
+	turns     int       // how often the schedule was asked again
 }
 
 // polls are the waits between two requests for a run that another worker has.
 var polls = backoff.Policy{First: 100 * time.Millisecond, Max: time.Second, EqualJitter: true}
 
-// waited is acquire, again and again while another worker has the run, for as long as the caller waits.
+// waited is acquire, again and again while another worker has the run, for as long as the caller waits, and for a run
+// of a schedule until it is due and no earlier one is at work.
 func (r *run) waited(ctx context.Context) (Grant, term.Moment, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Wait+r.RetryFor)
-	defer cancel()
+	r.choose(time.Now())
 	until := r.clock().Add(r.Wait)
+	var behind *Grant // of a run that was due earlier, while that is at work
 	for poll := 0; ; poll++ {
-		g, asked, err := r.acquire(ctx)
 		left := r.clock().Until(until)
-		if err != nil || g.Acquired || g.Reason != contracts.SkipLocked || left <= 0 {
+		g, asked, err := r.within(ctx, max(0, left)+r.RetryFor)
+		left = r.clock().Until(until)
+		var pause time.Duration
+		switch {
+		case err != nil || g.Acquired:
 			return g, asked, err
+		case g.Reason == contracts.SkipNotDue && behind != nil:
+			return *behind, asked, nil
+		case g.Reason == contracts.SkipNotDue:
+			if pause, err = r.notDue(g); err != nil {
+				return g, asked, err
+			}
+		case g.Reason != contracts.SkipLocked:
+			return g, asked, nil
+		case r.behind(g):
+			if behind = &g; time.Now().After(r.next.Add(maxAhead)) {
+				return g, asked, nil
+			}
+			pause = roundPolls.Delay(poll)
+		case left <= 0:
+			return g, asked, nil
+		default:
+			pause = min(polls.Delay(poll), left)
 		}
-		pause := min(polls.Delay(poll), left)
-		if g.RetryAfter > 0 {
+		if g.Reason == contracts.SkipLocked && g.RetryAfter > 0 {
 			pause = min(pause, g.RetryAfter)
 		}
 		if r.clock.Sleep(ctx, r.clock().Add(pause)) != nil {
 			return g, asked, context.Cause(ctx)
 		}
 	}
+}
+
+// within is acquire in a span of time.
+func (r *run) within(ctx context.Context, span time.Duration) (Grant, term.Moment, error) {
+	ctx, cancel := context.WithTimeout(ctx, span)
+	defer cancel()
+	return r.acquire(ctx)
 }
 
 // acquire retries until there is a response. asked is the time before the request that got it.
@@ -189,8 +234,8 @@ func (r *run) acquire(ctx context.Context) (g Grant, asked term.Moment, err erro
 
 // request is the request for the run.
 func (r *run) request() Acquire {
-	return Acquire{AnalysisID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL, MaxFailures: r.MaxFailures,
-		Fingerprint: r.Fingerprint}
+	return Acquire{RunID: r.id, Owner: r.Owner, RequestID: r.RequestID, TTL: r.TTL, MaxFailures: r.MaxFailures,
+		Fingerprint: r.Fingerprint, MaxTakeovers: r.MaxTakeovers, Due: r.due, NextDue: r.next, Every: r.Every}
 }
 
 // giveUp gives the latest request for the run up. If that is not settled in time, a lock that came of the request
@@ -226,7 +271,7 @@ func (r *run) hold(ctx context.Context, g Grant, asked term.Moment, work Work) O
 	defer stop()
 	var keepers sync.WaitGroup
 	keepers.Go(func() { t.Watch(keeping) })
-	keepers.Go(func() { r.heartbeat(t).Run(keeping, asked.Add(r.firstBeat(g.Remaining))) })
+	keepers.Go(func() { r.heartbeat(t).Run(keeping, asked.Due(r.Heartbeat, g.Remaining, r.TTL)) })
 
 	result, err := perform(t.Context(), work, r.lock)
 

@@ -34,7 +34,7 @@ func work(ctx context.Context, d time.Duration) error {
 }
 
 //nolint:revive // t first
-func run(t *testing.T, ctx context.Context, f *fake, w once.Work, o *once.Options) once.Outcome {
+func run(t *testing.T, ctx context.Context, f once.Gate, w once.Work, o *once.Options) once.Outcome {
 	t.Helper()
 	out, err := once.Run(ctx, f, "a1", w, o)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestReady(t *testing.T) {
 			return "s3://results/a1", work(ctx, 200*time.Second)
 		}, &once.Options{Owner: "w1"})
 		want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "s3://results/a1"})
-		want(t, "lock", got, once.Lock{AnalysisID: "a1", Owner: "w1", Token: 1, ExpiresAt: bubble.Add(5 * time.Minute)})
+		want(t, "lock", got, once.Lock{RunID: "a1", Owner: "w1", Token: 1, ExpiresAt: bubble.Add(5 * time.Minute)})
 		want(t, "status", f.status, "READY")
 		want(t, "result", f.result, once.Result{Result: "s3://results/a1"})
 		want(t, "refreshes", f.times("refresh"), s(60, 120, 180))
@@ -359,6 +359,10 @@ func TestDoneAfterTheExpiry(t *testing.T) {
 				want(t, "status", out.Status, c.status)
 				want(t, "stored", f.status, c.stored)
 				want(t, "calls", f.names(), c.calls)
+				want(t, "goes on", out.Storing != nil, c.status == once.Retry)
+				if out.Storing != nil {
+					out.Storing.Stop()
+				}
 				if lost := c.status == once.Lost; errors.Is(out.Err, once.ErrLost) != lost ||
 					(out.Result == "paid") != (c.status == once.Ready) {
 					t.Errorf("%+v", out)
@@ -369,7 +373,7 @@ func TestDoneAfterTheExpiry(t *testing.T) {
 }
 
 // TestFirstRefreshOfAReplay: an acquire that is sent again finds its own grant with less time left, and is refreshed
-// sooner in proportion; afterwards as any other.
+// when a Heartbeat of it is over, here at once; afterwards as any other.
 func TestFirstRefreshOfAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{owner: "ann", request: "r1", token: 1, end: time.Now().Add(100 * time.Second)} // of the five minutes
@@ -377,7 +381,7 @@ func TestFirstRefreshOfAReplay(t *testing.T) {
 			return "", work(ctx, 150*time.Second)
 		}, &once.Options{Owner: "ann", RequestID: "r1"})
 		want(t, "status", out.Status, once.Ready)
-		want(t, "refreshes", f.times("refresh"), s(20, 80, 140))
+		want(t, "refreshes", f.times("refresh"), s(0, 60, 120))
 	})
 }
 

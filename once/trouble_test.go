@@ -217,32 +217,110 @@ func TestFinishIsRejected(t *testing.T) {
 	}
 }
 
-// TestFinishIsTriedToTheEnd of the lock, and for ten seconds at least; then the result is not stored.
-func TestFinishIsTriedToTheEnd(t *testing.T) {
+// TestFinishGoesOn: Run waits for the end to be stored until the lock has expired, and for ten seconds at least. Then it
+// is sent in the background, however long the gate is away, until that has it or another worker took over.
+func TestFinishGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
-		work time.Duration
-		ends time.Duration
+		work, returns time.Duration
+		back          time.Duration
+		meanwhile     func(*fake)
+		becomes       once.Status
+		warnings      int
 	}{
-		"long before the end": {10 * time.Second, 300 * time.Second},
-		"shortly before":      {299 * time.Second, 309 * time.Second},
+		"long before the end": {10 * time.Second, 301*time.Second - time.Millisecond, 310 * time.Second, func(*fake) {}, once.Ready, 1},
+		"shortly before":      {299 * time.Second, 310 * time.Second, time.Hour, func(*fake) {}, once.Ready, 1},
+		"for six hours":       {299 * time.Second, 310 * time.Second, 6 * time.Hour, func(*fake) {}, once.Ready, 1},
+		"and another began":   {299 * time.Second, 310 * time.Second, time.Hour, (*fake).takeOver, once.Lost, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fake{fault: failing("finish", always, errNetwork, false)}
-				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string,
-					error) {
-					return "", work(ctx, c.work)
-				},
-					&once.Options{Heartbeat: 299500 * time.Millisecond})
+				f := &fake{fault: func(_ context.Context, at call) (error, bool) {
+					if at.name == "finish" && at.at < c.back {
+						return errNetwork, false
+					}
+					return nil, false
+				}}
+				warnings := 0
+				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
+					return "paid", work(ctx, c.work)
+				}, &once.Options{Heartbeat: 299500 * time.Millisecond, Warn: func(error) { warnings++ }})
 				want(t, "status", out.Status, once.Retry)
-				if !errors.Is(out.Err, errNetwork) || !strings.HasPrefix(out.Err.Error(), `store the end of run "a1": `) {
+				if !errors.Is(out.Err, once.ErrNotStored) || !strings.HasPrefix(out.Err.Error(), `store the end of run "a1": `) {
 					t.Errorf("got %v", out.Err)
 				}
-				if took := time.Since(bubble); took < c.ends-5*time.Second || took > c.ends {
-					t.Errorf("gave up after %v, want %v", took, c.ends)
+				want(t, "returned after", time.Since(bubble), c.returns)
+				c.meanwhile(f)
+				<-out.Storing.Done()
+				if took := time.Since(bubble); took < c.back || took > c.back+5*time.Second {
+					t.Errorf("sent after %v; the gate was back after %v", took, c.back)
 				}
-				want(t, "calls", f.names(), []string{"acquire", "finish"})
+				want(t, "becomes", out.Storing.Outcome().Status, c.becomes)
+				want(t, "result", f.result.Result, map[once.Status]string{once.Ready: "paid"}[c.becomes])
+				want(t, "warnings", warnings, c.warnings)
 			})
+		})
+	}
+}
+
+// TestFinishThatIsAskedToWait: a gate that asks for an hour is asked again within five seconds once the lock has expired:
+// another worker may begin as soon as it is back.
+func TestFinishThatIsAskedToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait := contracts.Errorf(contracts.CodeUnavailable, "not now")
+		wait.RetryAfter = time.Hour
+		f := &fake{fault: failing("finish", 100, wait, false)}
+		out := run(t, t.Context(), f, say("paid"), &once.Options{TTL: 10 * time.Second})
+		returned := time.Since(bubble)
+		<-out.Storing.Done()
+		at := f.times("finish")
+		for i := 1; i < len(at); i++ {
+			if gap := at[i] - at[i-1]; gap > 5*time.Second+time.Millisecond && at[i-1] > returned {
+				t.Errorf("%v after %v", gap, at[i-1])
+			}
+		}
+	})
+}
+
+// TestFinishIsStopped: a process that ends sends nothing any more, and is told that the end is not stored.
+func TestFinishIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{fault: failing("finish", always, errNetwork, false)}
+		out := run(t, t.Context(), f, say("paid"), &once.Options{TTL: 10 * time.Second})
+		time.Sleep(time.Hour)
+		out.Storing.Stop()
+		sent := len(f.calls)
+		if got := out.Storing.Outcome(); got.Status != once.Retry || !errors.Is(got.Err, once.ErrNotStored) ||
+			!errors.Is(got.Err, errNetwork) {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(time.Hour)
+		want(t, "calls after it", len(f.calls)-sent, 0)
+	})
+}
+
+// TestHoldsWhileStoring: with Options.SettleTime the caller waits as long as its context lasts, and is called once a
+// heartbeat meanwhile; without one it is told the same.
+func TestHoldsWhileStoring(t *testing.T) {
+	for _, settle := range []time.Duration{0, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{fault: func(_ context.Context, at call) (error, bool) {
+				if at.name == "finish" && at.at < 400*time.Second {
+					return errNetwork, false
+				}
+				return nil, false
+			}}
+			var told []time.Duration
+			out := run(t, t.Context(), f, say("paid"), &once.Options{TTL: 5 * time.Minute, SettleTime: settle,
+				OnStoring: func(context.Context) { told = append(told, time.Since(bubble)) }})
+			if settle > 0 {
+				want(t, "outcome", out, once.Outcome{Status: once.Ready, Token: 1, Result: "paid"})
+			} else if out.Storing != nil {
+				out = out.Storing.Outcome()
+			}
+			want(t, "status", out.Status, once.Ready)
+			want(t, "told", told, s(91, 151, 211, 271, 331, 391))
+			time.Sleep(time.Hour)
+			want(t, "told after it", len(told), 6)
 		})
 	}
 }

@@ -67,7 +67,8 @@ func (p *pipeline) run(t *testing.T, id string, more ...string) (string, error) 
 	c := exec.CommandContext(t.Context(), path)
 	c.Dir = p.dir
 	c.Env = []string{"HOME=" + p.home, "PATH=" + p.programs + ":" + os.Getenv("PATH"), "GOPROXY=" + os.Getenv("GOPROXY")}
-	for name, value := range goEnv(t, "GOCACHE", "GOMODCACHE") {
+	// What is compiled here already is not compiled again.
+	for name, value := range goEnv(t, "GOCACHE", "GOMODCACHE", "GOFLAGS", "CGO_ENABLED") {
 		c.Env = append(c.Env, name+"="+value)
 	}
 	for _, kv := range p.steps[id].GetEnv() {

@@ -515,7 +515,7 @@ func TestHolderReckonsEarly(t *testing.T) {
 		time.Sleep(900 * time.Microsecond)
 		_, _ = once.Run(t.Context(), gate, "a1", func(ctx context.Context, l once.Lock) (string, error) {
 			time.Sleep(time.Until(begin.Add(time.Second + 500*time.Microsecond)))
-			g, err := gate.Acquire(ctx, once.Acquire{AnalysisID: "a1", Owner: "b", RequestID: "b", TTL: time.Second})
+			g, err := gate.Acquire(ctx, once.Acquire{RunID: "a1", Owner: "b", RequestID: "b", TTL: time.Second})
 			if err == nil && g.Acquired && once.Check(ctx) == nil {
 				t.Errorf("at %v token %d is granted, and the run of token %d is told that it runs", time.Since(begin),
 					g.Lock.Token, l.Token)

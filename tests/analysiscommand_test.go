@@ -1,9 +1,13 @@
 package tests
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/leasehold-dev/leasehold/once"
 )
 
 // TestAnalysisCommand walks through `leasehold analysis` with its exit codes: what failed is found, looked at and
@@ -25,8 +29,16 @@ func TestAnalysisCommand(t *testing.T) {
 		}
 	}
 	const failed = `ANALYSIS STATUS FINISHED OWNER UNTIL FAILURES REASON a1 FAILED TIME - - 1 "false: exit status 1"`
-	run(t, env, "once", "--max-failures", "1", "a1", "--", "false")
-	run(t, env, "once", "b1", "--", "true")
+	work := func(id string, err error, most int64) {
+		t.Helper()
+		if _, refused := gate.Run(t.Context(), id, func(context.Context, once.Lock) (string, error) { return "", err },
+			&once.Options{MaxFailures: most}); refused != nil {
+			t.Fatal(refused)
+		}
+	}
+	errFalse := errors.New("false: exit status 1")
+	work("a1", errFalse, 1)
+	work("b1", nil, 0)
 	list := func(args string) string {
 		t.Helper()
 		code, out, errs := run(t, env, strings.Split("analysis_list"+args, "_")...)
@@ -52,7 +64,7 @@ func TestAnalysisCommand(t *testing.T) {
 	step("analysis_list_--prefix_b_--status_pending", 0, "", "no analyses that begin with b with the status pending\n")
 	step("analysis_list_--prefix_b_--urgent", 0, "", "no analyses that begin with b that failed or lost their worker\n")
 	step("analysis_list_--urgent_--status_FAILED", 2, "", "leasehold: --urgent and --status cannot both be given")
-	run(t, env, "once", "c 1", "--", "false")
+	work("c 1", errFalse, 0)
 	if got := list("_--urgent"); got != `ANALYSIS a1 "c` {
 		t.Errorf("what needs a look: %q", got)
 	}
@@ -60,15 +72,14 @@ func TestAnalysisCommand(t *testing.T) {
 		"leasehold: no analyses with the status LOST; Leasehold writes PENDING, READY, FAILED, other words are your programs'\n")
 	step("analysis_get_a1", 0,
 		"analysis  a1\nstatus    FAILED\nfinished  TIME\nfailures  1\nreason    \"false: exit status 1\"\n", "")
-	step("analysis_get_a9", 5, "", "leasehold: NOT_FOUND: there is no such analysis; a job of once --every has its window in "+
-		"its name: leasehold analysis list --prefix a9@\n")
+	step("analysis_get_a9", 5, "", "leasehold: NOT_FOUND: there is no such analysis\n")
 	step("analysis_retry_a1", 2, "", "leasehold: missing flags: --reason=STRING\n")
 	const again = "analysis_retry_a1_--reason_fixed_--request-id_t1"
 	step(again, 0,
-		"a1 is PENDING again, and its failures count from 0; the next sweep queues it, or run it: leasehold once a1 -- COMMAND\n", "")
+		"a1 is PENDING again, and its failures count from 0; the next sweep queues it for a worker\n", "")
 	step(again, 0, "this request retried a1 before; nothing was changed now, and it is PENDING\n", "")
 	step("analysis_retry_a1_--reason_other_--request-id_t1", 2, "", "leasehold: REQUEST_ID_REUSED: ")
-	step("analysis_retry_b1_--reason_fixed", 6, "", "leasehold: ANALYSIS_NOT_FAILED: the analysis is READY")
+	step("analysis_retry_b1_--reason_fixed", 6, "", "leasehold: NOT_FAILED: the analysis is READY")
 	step("analysis_retry_a9_--reason_fixed", 5, "", "leasehold: NOT_FOUND: ")
 	step("analysis_get_a1", 0,
 		"analysis  a1\nstatus    PENDING\nfailures  0\nreason    \"false: exit status 1\"\nretried   TIME by root: fixed\n",
@@ -84,7 +95,7 @@ func TestAnalysisCommand(t *testing.T) {
 	}{
 		{"--json_analysis_list", 0, 3, `"analysis_id":"a1"`},
 		{"analysis_get_b1_--json", 0, 1, `"status":"READY"`},
-		{"analysis_retry_b1_--reason_x_--json", 6, 1, `"code":"ANALYSIS_NOT_FAILED"`},
+		{"analysis_retry_b1_--reason_x_--json", 6, 1, `"code":"NOT_FAILED"`},
 		{"analysis_retry_a1_--reason_fixed_--request-id_t1_--json", 0, 1, `"replayed":true`},
 	} {
 		code, out, errs := run(t, env, strings.Split(c.args, "_")...)
@@ -98,7 +109,18 @@ func TestAnalysisCommand(t *testing.T) {
 			}
 		}
 	}
-	if code, out, errs := run(t, env, "once", "a1", "--", "echo", "runs again"); code != 0 || out != "runs again\n" {
-		t.Errorf("after the retry: %d %q %q", code, out, errs)
+	work("a1", nil, 0)
+	if a, err := gate.Get(t.Context(), "a1"); err != nil || a.Status != "READY" {
+		t.Errorf("after the retry: %+v, %v", a, err)
+	}
+	for _, args := range []string{"analysis_list", "analysis_get_a1", "analysis_retry_a1_--reason_x"} {
+		code, out, errs := run(t, append(env, "LEASEHOLD_TENANT=acme"), strings.Split(args, "_")...)
+		if code != 2 || out != "" || !strings.HasPrefix(errs, "leasehold: LEASEHOLD_TENANT=acme: analyses belong to no tenant") {
+			t.Errorf("%s of a tenant: %d %q %q", args, code, out, errs)
+		}
+		code, out, errs = run(t, env, append([]string{"--tenant", "acme"}, strings.Split(args, "_")...)...)
+		if code != 2 || out != "" || !strings.Contains(errs, "has no --tenant: it is about nothing that belongs to one") {
+			t.Errorf("%s --tenant: %d %q %q", args, code, out, errs)
+		}
 	}
 }

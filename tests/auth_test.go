@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -167,11 +168,11 @@ func TestServeWorkers(t *testing.T) {
 		"jobs")
 	for _, c := range []struct {
 		scope string
-		says  string
+		code  contracts.Code
 	}{
-		{"openid leasehold:worker", "PERMISSION_DENIED: "},
-		{"openid leasehold:admin", "NOT_FOUND: "}, // who may look, and not run any
-		{"openid jobs", "NOT_FOUND: "},
+		{"openid leasehold:worker", contracts.CodePermissionDenied},
+		{"openid leasehold:admin", contracts.CodeNotFound}, // who may look, and not run any
+		{"openid jobs", contracts.CodeNotFound},
 	} {
 		server, err := client.New(p.url, &client.Options{Token: func(context.Context) (string, error) {
 			return i.token(t, map[string]any{"scope": c.scope}), nil
@@ -179,8 +180,8 @@ func TestServeWorkers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := server.Analyses().Get(unhurried(t), "a1"); err == nil || !strings.HasPrefix(err.Error(), c.says) {
-			t.Errorf("scope %q: %v, want %s", c.scope, err, c.says)
+		if _, err := server.Analyses().Get(unhurried(t), "a1"); !errors.Is(err, c.code) {
+			t.Errorf("scope %q: %v, want %s", c.scope, err, c.code)
 		}
 	}
 }

@@ -65,8 +65,6 @@ var (
 var noBound = map[string]string{
 	"analysis.maxISO":          "the longest text that is read as a time",
 	"analysis.maxRequeueEvery": "a setting beyond it is a mistake",
-	"main.maxEvery":            "a setting beyond it is a mistake",
-	"main.minEvery":            "a setting beyond it is a mistake",
 	"docstore.maxOffset":       "no time is as far away",
 	"docstore.maxDepth":        "conditions are made by rules",
 	"kazahana.maxEpoch":        "the last time that can be written",

@@ -152,12 +152,12 @@ func (m *crashGate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, er
 		return g, err
 	}
 	l := g.Lock
-	m.note(chaos.Event{Kind: chaos.Granted, Subject: l.AnalysisID, Token: l.Token, Owner: l.Owner,
+	m.note(chaos.Event{Kind: chaos.Granted, Subject: l.RunID, Token: l.Token, Owner: l.Owner,
 		At: l.ExpiresAt.Add(-crashTTL), Until: l.ExpiresAt})
 	if g.Runs > 1 {
 		m.count("takeovers")
 	}
-	m.dies(afterAcquire, l.AnalysisID)
+	m.dies(afterAcquire, l.RunID)
 	return g, nil
 }
 
@@ -165,7 +165,7 @@ func (m *crashGate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, er
 func (m *crashGate) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
 	end, err := m.Gate.Refresh(ctx, l, ttl)
 	if err == nil {
-		m.note(chaos.Event{Kind: chaos.Extended, Subject: l.AnalysisID, Token: l.Token, Until: end})
+		m.note(chaos.Event{Kind: chaos.Extended, Subject: l.RunID, Token: l.Token, Until: end})
 	}
 	return end, m.rejected(err)
 }
@@ -177,11 +177,11 @@ func (m *crashGate) Release(ctx context.Context, l once.Lock, failed string) err
 
 // Finish implements [once.Gate].
 func (m *crashGate) Finish(ctx context.Context, l once.Lock, r once.Result) error {
-	m.dies(beforeFinish, l.AnalysisID)
-	last := m.reached(afterFinish, l.AnalysisID)
+	m.dies(beforeFinish, l.RunID)
+	last := m.reached(afterFinish, l.RunID)
 	err := m.Gate.Finish(ctx, l, r)
 	if err == nil {
-		m.note(chaos.Event{Kind: chaos.Finished, Subject: l.AnalysisID, Token: l.Token, At: time.Now()})
+		m.note(chaos.Event{Kind: chaos.Finished, Subject: l.RunID, Token: l.Token, At: time.Now()})
 	}
 	if last {
 		die()
@@ -199,13 +199,13 @@ func (m *crashGate) rejected(err error) error {
 
 // work is a body of several steps, some of them longer together than a lock without a heartbeat.
 func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
-	number, err := strconv.ParseUint(strings.TrimPrefix(l.AnalysisID, "a"), 10, 64)
+	number, err := strconv.ParseUint(strings.TrimPrefix(l.RunID, "a"), 10, 64)
 	if err != nil {
 		return "", once.Permanent(err)
 	}
 	random := rand.New(rand.NewPCG(m.seed, number<<32|uint64(l.Token)))
 	e := func(k chaos.EventKind) chaos.Event {
-		return chaos.Event{Kind: k, Subject: l.AnalysisID, Token: l.Token, At: time.Now()}
+		return chaos.Event{Kind: k, Subject: l.RunID, Token: l.Token, At: time.Now()}
 	}
 	m.note(e(chaos.Begun))
 	defer func() { m.note(e(chaos.Over)) }()
@@ -214,7 +214,7 @@ func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 	for i := range steps {
 		pauseFor(ctx, time.Duration(20+random.IntN(300))*time.Millisecond)
 		if i == last {
-			m.dies(duringWork, l.AnalysisID)
+			m.dies(duringWork, l.RunID)
 		}
 		looked := e(chaos.Looked)
 		if err := once.Check(ctx); err != nil {
@@ -222,7 +222,7 @@ func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 			return "", err
 		}
 		m.note(looked)
-		if i == last && m.reached(whileLooking, l.AnalysisID) {
+		if i == last && m.reached(whileLooking, l.RunID) {
 			if err := standStill(); err != nil { // the referee lets it go on, beyond its lock's end
 				return "", err
 			}
@@ -234,7 +234,7 @@ func (m *crashGate) work(ctx context.Context, l once.Lock) (string, error) {
 	if err := once.Check(ctx); err != nil {
 		m.sendStale(ctx, l, err)
 	}
-	if l.AnalysisID == failingAnalysis {
+	if l.RunID == failingAnalysis {
 		return "", once.Permanent(errors.New("it cannot succeed"))
 	}
 	return "done", nil
@@ -252,7 +252,7 @@ func (m *crashGate) sendStale(ctx context.Context, l once.Lock, cause error) {
 	late := context.WithoutCancel(ctx)
 	// The worker counts its lock from before the request, the gate from the decision: it may still be held there. One that
 	// has ended there stays ended, whatever is still on its way.
-	before, readErr := m.get(late, l.AnalysisID)
+	before, readErr := m.get(late, l.RunID)
 	_, err := m.Refresh(late, l, crashTTL)
 	if err == nil && readErr == nil && !before.Locked {
 		m.count("expired locks extended")
@@ -347,7 +347,7 @@ func TestChaosOfProcesses(t *testing.T) {
 		}
 	}
 	for _, g := range grants {
-		l := once.Lock{AnalysisID: g.Subject, Owner: g.Owner, Token: g.Token}
+		l := once.Lock{RunID: g.Subject, Owner: g.Owner, Token: g.Token}
 		if err := chaos.Replay(t.Context(), gate, l, g.Token == latest[g.Subject], want(g.Subject), c.tally); err != nil {
 			t.Error(err)
 		}

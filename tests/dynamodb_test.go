@@ -132,17 +132,22 @@ func TestPlacementRequestsOnDynamoDB(t *testing.T) {
 	clock := suite.NewClock()
 	store := openDynamo(t, client, "leasehold", awsdynamodb.Options{MaxSkew: awsdynamodb.TrustClock, Now: clock.Now})
 	want := map[string]string{
-		"placed by a known epoch": "map[], 0 read and 0 write units",
-		"looked up":               "map[TransactGetItems:1], 6 read and 0 write units",
-		"claimed":                 "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 6 write units",
-		"claimed again":           "map[TransactGetItems:1], 6 read and 0 write units",
-		"activated":               "map[TransactWriteItems:1], 0 read and 6 write units",
-		"state":                   "map[UpdateItem:1], 0 read and 1 write units",
-		"deactivated":             "map[TransactWriteItems:1], 0 read and 4 write units",
-		"heartbeat":               "map[UpdateItem:1], 0 read and 1 write units",
-		"topology":                "map[GetItem:1], 1 read and 0 write units",
-		"events, none new":        "map[Query:1], 1 read and 0 write units",
-		"joined":                  "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 12 write units",
+		"placed by a known epoch":     "map[], 0 read and 0 write units",
+		"looked up":                   "map[TransactGetItems:1], 6 read and 0 write units",
+		"claimed":                     "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 6 write units",
+		"claimed again":               "map[TransactGetItems:1], 6 read and 0 write units",
+		"activated":                   "map[TransactWriteItems:1], 0 read and 6 write units",
+		"state":                       "map[UpdateItem:1], 0 read and 1 write units",
+		"first alarm":                 "map[GetItem:1 TransactWriteItems:1 UpdateItem:1], 1 read and 5 write units",
+		"alarm":                       "map[TransactWriteItems:1], 0 read and 4 write units",
+		"looked for alarms":           "map[GetItem:2 Query:4 TransactWriteItems:1], 6 read and 8 write units",
+		"looked for alarms, none due": "map[Query:2], 2 read and 0 write units",
+		"alarm cleared":               "map[UpdateItem:1], 0 read and 1 write units",
+		"deactivated":                 "map[TransactWriteItems:1], 0 read and 4 write units",
+		"heartbeat":                   "map[UpdateItem:1], 0 read and 1 write units",
+		"topology":                    "map[GetItem:1], 1 read and 0 write units",
+		"events, none new":            "map[Query:1], 1 read and 0 write units",
+		"joined":                      "map[TransactGetItems:1 TransactWriteItems:1], 6 read and 12 write units",
 	}
 	var units dynamodbtest.Units
 	suite.PlacementSteps(t, store, clock, func() { server.ResetCounts(); units = server.Consumed() }, func(step string) {

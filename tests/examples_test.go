@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 // example runs an example to its end and returns what it printed.
@@ -49,6 +51,7 @@ func oneAtATime(t *testing.T, lines []string) {
 func TestCronJobExample(t *testing.T) {
 	t.Parallel()
 	t.Run("Go", func(t *testing.T) {
+		suite.Deep(t)
 		t.Parallel()
 		oneAtATime(t, example(t, exec.CommandContext(t.Context(), build(t, "examples/cronjob"))))
 	})
@@ -150,6 +153,7 @@ func TestPaymentsStorm(t *testing.T) {
 // TestPoolExample: six processes use three connections twice each; no two have the same one at a time, and the tokens
 // of one connection increase.
 func TestPoolExample(t *testing.T) {
+	suite.Deep(t)
 	t.Parallel()
 	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/pool")))
 	has := regexp.MustCompile(`^(\w+) has the connection ([1-3]) with the token ([0-9]+)$`)
@@ -178,6 +182,7 @@ func TestPoolExample(t *testing.T) {
 
 // TestRateLimitExample: no call comes before the grants of earlier windows leave room for it.
 func TestRateLimitExample(t *testing.T) {
+	suite.Deep(t)
 	t.Parallel()
 	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/ratelimit")))
 	calls := regexp.MustCompile(`^([0-9]+) ms: (alpha|bravo|charlie) calls$`)
@@ -197,6 +202,7 @@ func TestRateLimitExample(t *testing.T) {
 
 // TestConfigExample: each reader reads whole versions, in order, until the last one; it ends with an error otherwise.
 func TestConfigExample(t *testing.T) {
+	suite.Deep(t)
 	t.Parallel()
 	lines := example(t, exec.CommandContext(t.Context(), build(t, "examples/config")))
 	said := regexp.MustCompile(`^(editor writes|web-[1-3] reads) version ([0-9])$`)

@@ -43,17 +43,22 @@ func TestPlacementRequestsOnFirestore(t *testing.T) {
 	clock := suite.NewClock()
 	store, server := startFirestore(t, firestoretest.Pessimistic, clock.Now)
 	want := map[string]string{
-		"placed by a known epoch": "map[], 0 reads and 0 writes",
-		"looked up":               "map[BatchGetDocuments:1], 3 reads and 0 writes",
-		"claimed":                 "map[BatchGetDocuments:2 Commit:1], 6 reads and 3 writes",
-		"claimed again":           "map[BatchGetDocuments:1], 3 reads and 0 writes",
-		"activated":               "map[BatchGetDocuments:1 Commit:1], 3 reads and 3 writes",
-		"state":                   "map[BatchGetDocuments:1 Commit:1], 1 reads and 1 writes",
-		"deactivated":             "map[BatchGetDocuments:1 Commit:1], 2 reads and 2 writes",
-		"heartbeat":               "map[BatchGetDocuments:1 Commit:1], 1 reads and 1 writes",
-		"topology":                "map[BatchGetDocuments:1], 1 reads and 0 writes",
-		"events, none new":        "map[RunQuery:1], 1 reads and 0 writes",
-		"joined":                  "map[BatchGetDocuments:2 Commit:1], 8 reads and 5 writes",
+		"placed by a known epoch":     "map[], 0 reads and 0 writes",
+		"looked up":                   "map[BatchGetDocuments:1], 3 reads and 0 writes",
+		"claimed":                     "map[BatchGetDocuments:2 Commit:1], 6 reads and 3 writes",
+		"claimed again":               "map[BatchGetDocuments:1], 3 reads and 0 writes",
+		"activated":                   "map[BatchGetDocuments:1 Commit:1], 3 reads and 3 writes",
+		"state":                       "map[BatchGetDocuments:1 Commit:1], 1 reads and 1 writes",
+		"first alarm":                 "map[BatchGetDocuments:3 Commit:2], 4 reads and 3 writes",
+		"alarm":                       "map[BatchGetDocuments:1 Commit:1], 2 reads and 2 writes",
+		"looked for alarms":           "map[BatchGetDocuments:3 Commit:1 RunQuery:4], 11 reads and 4 writes",
+		"looked for alarms, none due": "map[RunQuery:2], 3 reads and 0 writes",
+		"alarm cleared":               "map[BatchGetDocuments:1 Commit:1], 1 reads and 1 writes",
+		"deactivated":                 "map[BatchGetDocuments:1 Commit:1], 2 reads and 2 writes",
+		"heartbeat":                   "map[BatchGetDocuments:1 Commit:1], 1 reads and 1 writes",
+		"topology":                    "map[BatchGetDocuments:1], 1 reads and 0 writes",
+		"events, none new":            "map[RunQuery:1], 1 reads and 0 writes",
+		"joined":                      "map[BatchGetDocuments:2 Commit:1], 8 reads and 5 writes",
 	}
 	suite.PlacementSteps(t, store, clock, server.ResetCounts, func(step string) {
 		reads, writes := server.Billed()

@@ -47,7 +47,7 @@ func locksOf(url, owner string, ttl time.Duration, observe func(locks.Event)) (*
 	if err != nil {
 		return nil, err
 	}
-	return locks.New(c.Locks().For("acme"), &locks.Options{Owner: owner, TTL: ttl, Observe: observe})
+	return locks.New(c.LockAPI().For("acme"), &locks.Options{Owner: owner, TTL: ttl, Observe: observe})
 }
 
 // holdLock works under a lock, and stops its own process for longer than the lease lasts, or waits to be killed.

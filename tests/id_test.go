@@ -82,22 +82,26 @@ func TestIDCommands(t *testing.T) {
 		},
 		{
 			name: "decode as JSON", env: keyed, args: "id decode --json --entity user 9xO-N-buxPg",
-			stdout: `{"id":"7301444403200005","external_id":"9xO-N-buxPg","time":"2026-01-21T03:33:20.000Z","unix_ms":1768966400000,` +
+			stdout: `{"id":"7301444403200005","base32":"006FGK0000005","external_id":"9xO-N-buxPg","time":"2026-01-21T03:33:20.000Z","unix_ms":1768966400000,` +
 				`"fallback":false,"machine_id":0,"sequence":5,"node":5}` + "\n",
 		},
 		{
 			name: "decode under another layout",
 			args: "id decode --epoch 1577836800000 --bit-reserve 2 --bit-ts 40 --bit-id 16 --bit-seq 6 --json 4611686018425290751",
-			stdout: `{"id":"4611686018425290751","time":"2054-11-03T19:53:47.775Z","unix_ms":2677348427775,` +
+			stdout: `{"id":"4611686018425290751","base32":"3VVVVVVVTVVVV","time":"2054-11-03T19:53:47.775Z","unix_ms":2677348427775,` +
 				`"fallback":false,"machine_id":32767,"sequence":63,"node":2097151}` + "\n",
 		},
 		{name: "11 digits, decimal", args: "id decode --decimal --json 12345678901",
-			stdout: `{"id":"12345678901","time":"2026-01-01T00:00:02.943Z","unix_ms":1767225602943,"fallback":false,"machine_id":7196,"sequence":53,"node":1842229}` + "\n"},
+			stdout: `{"id":"12345678901","base32":"000000BFTO71L","time":"2026-01-01T00:00:02.943Z","unix_ms":1767225602943,"fallback":false,"machine_id":7196,"sequence":53,"node":1842229}` + "\n"},
 		{
 			name: "one that looks like a flag, flags behind it", args: "id decode -PdjU7bYd8U --mode unkeyed --json",
-			stdout: `{"id":"2","external_id":"-PdjU7bYd8U","time":"2026-01-01T00:00:00.000Z","unix_ms":1767225600000,` +
+			stdout: `{"id":"2","base32":"0000000000002","external_id":"-PdjU7bYd8U","time":"2026-01-01T00:00:00.000Z","unix_ms":1767225600000,` +
 				`"fallback":false,"machine_id":0,"sequence":2,"node":2}` + "\n",
 		},
+		{name: "decode base 32", args: "id decode --base32 006FGK0000005",
+			stdout: table + "7301444403200005  2026-01-21T03:33:20.000Z  false     0        5         5\n"},
+		{name: "decode what is no base 32", args: "id decode --base32 7301444403200005", code: 2,
+			stderr: "leasehold: ID in base 32 has 16 characters: must be 13\n"},
 		{name: "no lines", args: "id decode -"},
 
 		{name: "no secret", args: "id encode 1", code: 2,

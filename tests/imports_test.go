@@ -34,6 +34,8 @@ var imports = map[string][]string{
 	"internal/buildinfo":            {},
 	"internal/owner":                {},
 	"internal/price":                {},
+	"internal/bearer":               {},
+	"internal/reread":               {},
 	"internal/conns":                {},
 	"internal/conns/connstest":      {"internal/conns"},
 	"internal/term":                 {},
@@ -46,9 +48,10 @@ var imports = map[string][]string{
 	"internal/hold":                 {"contracts", "internal/backoff", "internal/lease", "internal/term"},
 	"once": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
 		"internal/lease", "internal/owner", "internal/term"},
-	"idempotency": {"contracts", "once"},
-	"client": {"cluster", "contracts", "internal/backoff", "internal/ends", "internal/hold", "internal/lease", "kazahana",
-		"locks", "once"},
+	"once/calendar": {},
+	"idempotency":   {"contracts", "once"},
+	"client": {"cluster", "contracts", "internal/backoff", "internal/bearer", "internal/ends", "internal/hold",
+		"internal/lease", "kazahana", "locks", "once"},
 	"cluster": {"contracts", "internal/backoff", "internal/hold", "internal/lease", "internal/term"},
 	"locks": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
 		"internal/lease", "internal/owner", "internal/term"},
@@ -95,7 +98,7 @@ var imports = map[string][]string{
 		"github.com/aws/aws-lambda-go/lambdacontext"},
 	"functions/aws/emf": {"functions/metrics", "go.opentelemetry.io/otel/attribute",
 		"go.opentelemetry.io/otel/metric"},
-	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "github.com/aws/aws-sdk-go-v2"},
+	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "internal/bearer", "github.com/aws/aws-sdk-go-v2"},
 	"functions/direct":       {"cluster", "contracts", "fence", "internal/ends", "locks", "once", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts",
@@ -114,10 +117,10 @@ var imports = map[string][]string{
 	"functions/setup": {"console", "functions/direct", "functions/httpapi", "functions/metrics", "functions/oidc",
 		"functions/settings", "functions/tasks", "functions/telemetry", "once", "repo/analysis", "repo/census",
 		"repo/docstore", "repo/machineid", "repo/placement"},
-	"functions/tokenfile": {"functions/httpapi", "repo/field", "repo/lock"},
+	"functions/tokenfile": {"functions/httpapi", "internal/reread", "repo/field", "repo/lock"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/tasks": {"once", "functions/httpapi", "functions/metrics", "functions/telemetry",
-		"repo", "contracts", "github.com/go-json-experiment/json"},
+		"internal/bearer", "internal/reread", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
@@ -132,7 +135,7 @@ var imports = map[string][]string{
 	"emulator/sqstest":   {"emulator/internal"},
 
 	"examples/internal":  {"functions/httpapi", "repo/docstore"},
-	"examples/cronjob":   {"client", "contracts", "examples/internal", "locks"},
+	"examples/cronjob":   {"client", "examples/internal", "once"},
 	"examples/payments":  {"adapters/sqlitestore", "examples/internal", "functions/direct", "idempotency", "repo/runs"},
 	"examples/leader":    {"client", "examples/internal", "locks"},
 	"examples/worker":    {"client", "contracts", "fence", "examples/internal", "locks"},
@@ -143,10 +146,11 @@ var imports = map[string][]string{
 
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator",
-		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/lease", "internal/price",
-		"proof/prove", "kazahana",
+		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/hold", "internal/lease",
+		"internal/price", "internal/reread", "internal/term", "proof/prove", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
+	"cmd/leasehold/internal/process": {"golang.org/x/sys/unix"},
 	"cmd/leasehold/internal/export": {"functions/httpapi", "functions/otlp", "github.com/prometheus/client_golang",
 		"go.opentelemetry.io/otel"},
 

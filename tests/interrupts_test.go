@@ -157,7 +157,7 @@ func TestInterruptedAgain(t *testing.T) {
 // says when it is stopped that nothing had begun.
 func TestOnceInterruptedBeforeItBegan(t *testing.T) {
 	t.Parallel()
-	job := exec.CommandContext(t.Context(), binary(t), "--server", "http://127.0.0.1:1", "once", "-q", "--create", "a",
+	job := exec.CommandContext(t.Context(), binary(t), "--server", "http://127.0.0.1:1", "once", "-q", "a",
 		"--", "true")
 	job.Env = environment()
 	stderr, err := job.StderrPipe()
@@ -188,7 +188,7 @@ func TestOnceInterruptedBeforeItBegan(t *testing.T) {
 func TestOnceInterruptedAgain(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory")
-	job := exec.CommandContext(t.Context(), binary(t), "--server", p.url, "once", "a", "--create", "--grace", "10m", "--",
+	job := exec.CommandContext(t.Context(), binary(t), "--server", p.url, "once", "a", "--grace", "10m", "--",
 		"sh", "-c", `trap 'echo asked' TERM; echo ready; while :; do sleep 0.01; done`)
 	job.Env = environment()
 	stdout, err := job.StdoutPipe()
@@ -213,7 +213,7 @@ func TestOnceInterruptedAgain(t *testing.T) {
 	if code := job.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d", code)
 	}
-	got := sendJSON(t, p.url+"/v1/analyses/a/lock", `{"request_id":"n","owner_id":"next","ttl_seconds":300}`)
+	got := sendJSON(t, p.url+"/v1/tenants/default/runs/a/begin", `{"request_id":"n","owner_id":"next","ttl_seconds":300}`)
 	if got["acquired"] != true {
 		t.Errorf("the next: %v", got)
 	}

@@ -67,7 +67,7 @@ func hold(key, owner string) contracts.AcquireRequest {
 
 // restart starts the server again and looks at what was acknowledged before: asking again must give the same leases.
 // Shared locks whose holders were cut off are ended by force.
-func (k *killed) restart(t *testing.T) (*process, *client.Locks) {
+func (k *killed) restart(t *testing.T) (*process, *client.LockAPI) {
 	t.Helper()
 	p := start(t, "--data", k.dir)
 	c, err := client.New(p.url, &client.Options{Tries: 1,
@@ -75,7 +75,7 @@ func (k *killed) restart(t *testing.T) (*process, *client.Locks) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks := c.Locks()
+	locks := c.LockAPI()
 	for _, l := range k.held {
 		got, err := locks.Acquire(t.Context(), "acme", l.LockKey, hold(l.LockKey, l.OwnerID))
 		if err != nil || got.FencingToken != l.FencingToken || got.LeaseID != l.LeaseID || !got.Replayed {
@@ -93,7 +93,7 @@ func (k *killed) restart(t *testing.T) (*process, *client.Locks) {
 }
 
 // load takes locks until the server is gone: in each turn one that is kept, and one that several clients fight for.
-func (k *killed) load(t *testing.T, locks *client.Locks, round, n int, acknowledged chan<- struct{}) {
+func (k *killed) load(t *testing.T, locks *client.LockAPI, round, n int, acknowledged chan<- struct{}) {
 	owner, shared := fmt.Sprint("owner ", n), fmt.Sprint("shared ", n%4)
 	for turn := 0; ; turn++ {
 		key := fmt.Sprintf("kept %d.%d.%d", round, n, turn)

@@ -374,7 +374,6 @@ func TestCommandsGivenUpWhileTheirRequestIsHeldBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		args         []string
 		before       string // an acquire that comes first
-		create       string // what is made before
 		path, after  string // what the next caller sends, and where
 		nothingAfter bool   // it obtains nothing: another holds the lock
 	}{
@@ -385,8 +384,7 @@ func TestCommandsGivenUpWhileTheirRequestIsHeldBack(t *testing.T) {
 			after: next + `,"mode":"permits","limit":1`},
 		"shared": {args: []string{"lock", "run", "k", "--shared"}, path: lock, after: next},
 		"set":    {args: []string{"lock", "run", "k", "--also", "k2"}, path: lock, after: next},
-		"run": {args: []string{"once", "a1", "--create"}, path: "/v1/analyses/a1/lock", after: next,
-			create: "/v1/analyses/a1"},
+		"run":    {args: []string{"once", "a1"}, path: "/v1/tenants/default/runs/a1/begin", after: next},
 		"replace": {args: []string{"lock", "run", "k", "--replace"}, path: lock, after: next, nothingAfter: true,
 			before: `"request_id":"b","owner_id":"newer","ttl_seconds":300,"replace":true`},
 		"rate": {args: []string{"lock", "run", "k", "--rate", "1/h"}, path: lock,
@@ -397,11 +395,8 @@ func TestCommandsGivenUpWhileTheirRequestIsHeldBack(t *testing.T) {
 				t.Parallel()
 				server := start(t, "--store", "memory")
 				front := newHoldingFront(t, server, func(path string, _ []byte) bool {
-					return strings.HasSuffix(path, "/acquire") || strings.HasSuffix(path, "/lock")
+					return strings.HasSuffix(path, "/acquire") || strings.HasSuffix(path, "/begin")
 				})
-				if c.create != "" {
-					send(t, http.MethodPut, server.url+c.create, "")
-				}
 				if c.before != "" {
 					if status, said := send(t, http.MethodPost, server.url+c.path, c.before); status != http.StatusOK {
 						t.Fatal(said)

@@ -28,7 +28,7 @@ func TestLimitsOfATenant(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return c.Locks().Acquire(unhurried(t), tenant, key, contracts.AcquireRequest{RequestID: request, OwnerID: "ann",
+				return c.LockAPI().Acquire(unhurried(t), tenant, key, contracts.AcquireRequest{RequestID: request, OwnerID: "ann",
 					TTLSeconds: 3600})
 			}
 			limited := func(tenant, key string) {
@@ -45,7 +45,7 @@ func TestLimitsOfATenant(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = c.Runs("acme").Acquire(unhurried(t), once.Acquire{AnalysisID: id, Owner: "ann", RequestID: "r1",
+				_, err = c.Runs("acme").Acquire(unhurried(t), once.Acquire{RunID: id, Owner: "ann", RequestID: "r1",
 					TTL: time.Hour})
 				return err
 			}

@@ -93,7 +93,7 @@ func TestStoreCommands(t *testing.T) {
 	}
 	take := func(request string) client.Lease {
 		t.Helper()
-		l, err := c.Locks().Acquire(unhurried(t), "acme", "deploy", contracts.AcquireRequest{
+		l, err := c.LockAPI().Acquire(unhurried(t), "acme", "deploy", contracts.AcquireRequest{
 			RequestID: request, OwnerID: "ann", TTLSeconds: 3600})
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestStoreCommands(t *testing.T) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
-	if _, err := c.Locks().Renew(unhurried(t), "acme", "deploy",
+	if _, err := c.LockAPI().Renew(unhurried(t), "acme", "deploy",
 		contracts.RenewRequest{OwnerID: "ann", FencingToken: first.FencingToken, TTLSeconds: 60}); err == nil {
 		t.Error("a token from before still works")
 	}
@@ -137,7 +137,7 @@ func TestStoreCommands(t *testing.T) {
 		`{"fencing_token":2}`); status != 409 {
 		t.Errorf("fence: %d %s", status, body)
 	}
-	if _, err := c.Locks().ForceRelease(unhurried(t), "acme", "deploy",
+	if _, err := c.LockAPI().ForceRelease(unhurried(t), "acme", "deploy",
 		contracts.ForceReleaseRequest{OwnerID: "root", Reason: "restored"}); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestWhatOneServerNotices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Locks().Acquire(t.Context(), "acme", key, contracts.AcquireRequest{RequestID: "r-" + key, OwnerID: "ann",
+		return c.LockAPI().Acquire(t.Context(), "acme", key, contracts.AcquireRequest{RequestID: "r-" + key, OwnerID: "ann",
 			TTLSeconds: 3600})
 	}
 	ready := func(url string) int {

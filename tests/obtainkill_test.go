@@ -239,8 +239,8 @@ type serverAt struct {
 	url, metrics    string
 	process         *process
 	front           *httptest.Server
-	direct, through *client.Locks // each request is sent once
-	commands        *client.Locks
+	direct, through *client.LockAPI // each request is sent once
+	commands        *client.LockAPI
 	sent, answered  atomic.Int64
 }
 
@@ -255,12 +255,12 @@ func (c *crowd) serverAt(env, args []string) *serverAt {
 	}
 	s.front = httptest.NewServer(keepsConnections(s.url, c.told))
 	hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
-	locks := func(url string, tries int) *client.Locks {
+	locks := func(url string, tries int) *client.LockAPI {
 		cl, err := client.New(url, &client.Options{HTTP: hc, Tries: tries})
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		return cl.Locks()
+		return cl.LockAPI()
 	}
 	s.direct, s.through, s.commands = locks(s.url, 1), locks(s.front.URL, 1), locks(s.url, 0)
 	s.start(c.t)
@@ -404,7 +404,7 @@ func (c *crowd) play(test context.Context, program []contested) {
 }
 
 // locks are those of the server or of its front end, for a request that is sent once.
-func (s *serverAt) locks(a asker) *client.Locks {
+func (s *serverAt) locks(a asker) *client.LockAPI {
 	if a.behind {
 		return s.through
 	}
@@ -624,7 +624,7 @@ func (c *crowd) obtainsAll(ctx context.Context, program []contested) {
 			}
 			for i, r := range kinds {
 				r.OwnerID, r.RequestID = "one who asks once", fmt.Sprint("once ", i)
-				if !c.obtains(ctx, r, []contested{l}, func(locks *client.Locks) error {
+				if !c.obtains(ctx, r, []contested{l}, func(locks *client.LockAPI) error {
 					lease, err := locks.Acquire(ctx, oneTenant, l.key, r)
 					return cmp.Or(err, c.newest(l.key, lease.FencingToken))
 				}) || !c.opens(ctx, l) {
@@ -638,7 +638,7 @@ func (c *crowd) obtainsAll(ctx context.Context, program []contested) {
 		set.LockKeys = append(set.LockKeys, l.key)
 	}
 	all.Go(func() {
-		c.obtains(ctx, set, program[firstOfSet:], func(locks *client.Locks) error {
+		c.obtains(ctx, set, program[firstOfSet:], func(locks *client.LockAPI) error {
 			got, err := locks.AcquireSet(ctx, oneTenant, set)
 			for _, l := range got.Leases {
 				err = cmp.Or(err, c.newest(l.LockKey, l.FencingToken))
@@ -663,11 +663,11 @@ func (c *crowd) newest(key string, token int64) error {
 }
 
 // commands are the locks of one server or the other.
-func (c *crowd) commands() *client.Locks { return c.servers[c.turn.Add(1)%2].commands }
+func (c *crowd) commands() *client.LockAPI { return c.servers[c.turn.Add(1)%2].commands }
 
 // obtains asks for locks until they are granted. If no one holds them, that is at once; otherwise the refusal, or the
 // locks themselves, say when to ask again.
-func (c *crowd) obtains(ctx context.Context, what any, of []contested, ask func(*client.Locks) error) bool {
+func (c *crowd) obtains(ctx context.Context, what any, of []contested, ask func(*client.LockAPI) error) bool {
 	most := 10
 	for _, l := range of {
 		most += len(l.askers) // one after the other has its turn

@@ -3,6 +3,7 @@ package tests
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -27,11 +29,19 @@ func TestBoundsAgree(t *testing.T) {
 	}
 }
 
-// times and windows are what differs from run to run in what commands say.
+// What differs from run to run in what commands say.
 var (
-	times   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
-	windows = regexp.MustCompile(`\d{4}-\d\d-\d\dT00:00Z`)
+	times  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
+	dues   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d(:00)?Z`)
+	dates  = regexp.MustCompile(`until \d{4}-\d\d-\d\d(T[0-9:]+Z)? or later`)
+	tokens = regexp.MustCompile(`\b\d{16}\b`)
 )
+
+// masked is what a command says without what differs from run to run.
+func masked(said string) string {
+	said = dates.ReplaceAllString(times.ReplaceAllString(said, "TIME"), "until DATE or later")
+	return tokens.ReplaceAllString(dues.ReplaceAllString(said, "DUE"), "TOKEN")
+}
 
 // TestNightlyJob: of three machines whose clocks start a job at the same time, one runs it, and all three exit with 0
 // and say nothing, so that cron sends no mail: with a server, and with a store that all of them open.
@@ -47,7 +57,7 @@ func TestNightlyJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			job := append(append([]string{"once", "nightly", "--every", "8784h", "--skip", "-q"}, where...), "--", "sh", "-c",
+			job := append(append([]string{"once", "nightly", "--every", "8000h", "--skip", "-q"}, where...), "--", "sh", "-c",
 				"echo $LEASEHOLD_FENCING_TOKEN >> "+dir+"/ran; until [ -e "+dir+"/go ]; do sleep 0.05; done")
 			type end struct {
 				code           int
@@ -87,46 +97,61 @@ func TestOnceCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of a Unix shell")
 	}
-	p, gate := ordered(t, "a1", "a2", "a3", "a4", "a5", "a6", "a7")
-	env := []string{"LEASEHOLD_SERVER=" + p.url, "LEASEHOLD_OWNER=ci-42"}
+	p := start(t, "--store", "memory", "--max-takeovers", "1000")
+	c, err := client.New(p.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := c.Runs("acme")
+	env := []string{"LEASEHOLD_SERVER=" + p.url, "LEASEHOLD_OWNER=ci-42", "LEASEHOLD_TENANT=acme"}
 	noProgram, noInterpreter := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "script")
 	for path, content := range map[string]string{noProgram: "no program\n", noInterpreter: "#!/no/such/interpreter\n"} {
 		program(t, path, content)
 	}
+	const running = "leasehold: running %s; its record is kept until DATE or later, and it does not run again before\n"
+	begins := func(name string) string { return strings.ReplaceAll(running, "%s", name) }
 	for _, c := range []struct {
 		args           []string
 		code           int
 		stdout, stderr string // "…" at the end allows anything to follow
 	}{
-		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_ANALYSIS_ID under $LEASEHOLD_FENCING_TOKEN; exit 7"}, 7, "a1 under 1\n",
-			"leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
-		{[]string{"a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT; echo under $LEASEHOLD_FENCING_TOKEN"},
-			0, "under 2\n", ""},
+		{[]string{"a1", "--", "sh", "-c", "echo $LEASEHOLD_RUN_ID of $LEASEHOLD_TENANT under $LEASEHOLD_FENCING_TOKEN${LEASEHOLD_DUE_AT-}; exit 7"},
+			7, "a1 of acme under TOKEN\n", begins("a1") + "leasehold: the run of a1 failed, and may be tried again: sh: exit status 7\n"},
+		{[]string{"-q", "a1", "--", "sh", "-c", "echo s3://results/a1 > $LEASEHOLD_RESULT"}, 0, "", ""},
 		{[]string{"a1", "--", "echo", "twice"}, 0, "",
-			"leasehold: a1 is finished already, since TIME, with the result s3://results/a1, and nothing was run; to run it once a day: leasehold once --every 24h a1 -- COMMAND\n"},
-		{[]string{"--max-failures", "1", "a2", "--", "false"}, 1, "", "leasehold: a2 is FAILED: false: exit status 1\n"},
-		{[]string{"a2", "--", "echo", "x"}, 123, "",
-			"leasehold: a2 is FAILED already, since TIME: \"false: exit status 1\"; it does not run again before: leasehold analysis retry a2 --reason WHY\n"},
-		{[]string{"a9", "--", "echo", "x"}, 122, "", "leasehold: there is no analysis a9; --create makes it\n"},
-		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "x\n", ""},
-		{[]string{"--create", "a9", "--", "echo", "x"}, 0, "", "leasehold: a9 is finished already, since TIME, …"},
-		{[]string{"--every", "8784h", "n", "--", "sh", "-c", "echo ${LEASEHOLD_ANALYSIS_ID%%@*}"}, 0, "n\n", ""},
-		{[]string{"--every", "8784h", "n", "--", "echo", "x"}, 0, "",
-			"leasehold: n@WINDOW is finished already, since TIME, and nothing was run; the next window begins at WINDOW\n"},
-		{[]string{"--every", "90s", "n", "--", "echo", "x"}, 125, "",
-			"leasehold: --every 1m30s: must be whole minutes from 1m to 8784h, such as 1h, 24h or 168h\n"},
-		{[]string{"a7", "--", "sh", "-c", "kill -TERM $$"}, 128 + 15, "",
+			"leasehold: a1 is finished already, since TIME, with the result s3://results/a1, and nothing was run; to run it once a day: leasehold once a1 --every day -- COMMAND\n"},
+		{[]string{"-q", "a1", "--", "echo", "twice"}, 0, "", ""},
+		{[]string{"-q", "--max-failures", "1", "a2", "--", "false"}, 1, "", "leasehold: a2 is FAILED: false: exit status 1\n"},
+		{[]string{"-q", "--skip", "a2", "--", "echo", "x"}, 123, "",
+			"leasehold: a2: the run was FAILED before, and does not begin again unless it is retried: false: exit status 1: leasehold run retry --tenant acme a2 --reason WHY\n"},
+		{[]string{"--keep", "90m", "a9", "--", "true"}, 0, "", begins("a9")},
+		{[]string{"--every", "day", "n", "--", "sh", "-c", "echo $LEASEHOLD_RUN_ID $LEASEHOLD_DUE_AT"}, 0, "n DUE\n",
+			"leasehold: running n@DUE (due 00:00 UTC); its record is kept until DATE or later, the next one is due at 00:00 UTC\n"},
+		{[]string{"--every", "day", "n", "--", "echo", "x"}, 0, "",
+			"leasehold: n@DUE (due 00:00 UTC) is finished already, since TIME, and nothing was run; the next one is due at 00:00 UTC\n"},
+		{[]string{"--every", "day", "-q", "n", "--", "echo", "x"}, 0, "", ""},
+		{[]string{"--every", "90m", "e", "--", "true"}, 0, "",
+			"leasehold: running e; its record is kept until DATE or later, and it runs again 1h30m from now at the earliest\n"},
+		{[]string{"--every", "90m", "e", "--", "true"}, 0, "",
+			"leasehold: e is finished already, since TIME, and nothing was run; it runs again in 1h…"},
+		{[]string{"--every", "0", "n", "--", "echo", "x"}, 125, "", "leasehold: --every 0: must be hour, day or week, or whole seconds from 1s to 3660d, such as 90m\n"},
+		{[]string{"--at", "25:00", "n", "--", "echo", "x"}, 125, "", "leasehold: --at \"25:00\": must be a time of day from 00:00 to 23:59\n"},
+		{[]string{"--at", "23:00", "--tz", "Mars/Olympus", "n", "--", "echo", "x"}, 125, "", "leasehold: --tz \"Mars/Olympus\": there is no such time zone…"},
+		{[]string{"--keep", "0", "n", "--", "echo", "x"}, 125, "", "leasehold: --keep: must not be 0: leave it out for the default\n…"},
+		{[]string{"--max-takeovers", "-1", "n", "--", "true"}, 125, "", "leasehold: …"},
+		{[]string{"-q", "a7", "--", "sh", "-c", "kill -TERM $$"}, 128 + 15, "",
 			"leasehold: the run of a7 failed, and may be tried again: sh: signal: terminated\n"},
-		{[]string{"a7", "--", "sh", "-c", "exit 123"}, 123, "",
+		{[]string{"-q", "a7", "--", "sh", "-c", "exit 123"}, 123, "",
 			"leasehold: the run of a7 failed, and may be tried again: sh: exit status 123 (the command's own; see \"leasehold once --help\" for what Leasehold means by it)\n"},
 		{[]string{"a3", "--", "./once_test.go"}, 126, "", "leasehold: exec: \"./once_test.go\": permission denied\n"},
 		{[]string{"a3", "--", "./no-such-file"}, 127, "",
 			"leasehold: exec: \"./no-such-file\": stat ./no-such-file: no such file or directory\n"},
-		{[]string{"a7", "--", noProgram}, 126, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " +
+		{[]string{"-q", "a7", "--", noProgram}, 126, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " +
 			noProgram + ": exec format error\n"},
-		{[]string{"a7", "--", noInterpreter}, 127, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " +
+		{[]string{"-q", "a7", "--", noInterpreter}, 127, "", "leasehold: the run of a7 failed, and may be tried again: fork/exec " +
 			noInterpreter + ": no such file or directory\n"},
 		{[]string{"a/3", "--", "true"}, 125, "", "leasehold: run once: the run ID cannot be \"a/3\": …"},
+		{[]string{"--tenant", ".", "a3", "--", "true"}, 125, "", "leasehold: --tenant: …"},
 		{[]string{"a3", "--", "no-such-command-here"}, 127, "",
 			"leasehold: exec: \"no-such-command-here\": executable file not found in $PATH\n"},
 		{[]string{"--ttl", "1500ms", "a3", "--", "true"}, 125, "",
@@ -145,29 +170,25 @@ func TestOnceCommand(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			code, stdout, stderr := run(t, env, append([]string{"once"}, c.args...)...)
-			stderr = windows.ReplaceAllString(times.ReplaceAllString(stderr, "TIME"), "WINDOW")
+			stdout, stderr = masked(stdout), masked(stderr)
 			prefix, open := strings.CutSuffix(c.stderr, "…")
 			if code != c.code || stdout != c.stdout || stderr != c.stderr && (!open || !strings.HasPrefix(stderr, prefix)) {
 				t.Errorf("got  %d %q %q\nwant %d %q %q", code, stdout, stderr, c.code, c.stdout, c.stderr)
 			}
 		})
 	}
-	want := contracts.Analysis{AnalysisID: "a1", Status: "READY", Finished: true, Failures: 1, Result: "s3://results/a1",
-		FailureReason: ""}
 	a, err := gate.Get(t.Context(), "a1")
-	if a.FinishedAt == "" {
-		t.Errorf("a1 does not say when it was finished: %+v", a)
-	}
-	if a.FinishedAt = ""; err != nil || a != want {
-		t.Errorf("got %+v, %v\nwant %+v", a, err, want)
+	if err != nil || a.Status != contracts.RunReady || a.Failures != 1 || a.Result != "s3://results/a1" || a.FinishedAt == "" ||
+		a.DueAt != "" {
+		t.Errorf("a1: %+v, %v", a, err)
 	}
 
 	// A command that starts another, in its group, and says so by its process ID.
-	begin := func(id string) (*exec.Cmd, int, *bytes.Buffer) {
+	begin := func(id string) (*exec.Cmd, int, int64, *bytes.Buffer) {
 		t.Helper()
 		path := binary(t)
-		c := exec.CommandContext(t.Context(), path, "once", "--ttl", "60s", "--heartbeat", "200ms", id, "--",
-			"sh", "-c", "sleep 600 & echo $!; wait")
+		c := exec.CommandContext(t.Context(), path, "once", "-q", "--ttl", "60s", "--heartbeat", "200ms", id, "--",
+			"sh", "-c", "sleep 600 & echo $! $LEASEHOLD_FENCING_TOKEN; wait")
 		var stderr bytes.Buffer
 		c.Env, c.Stderr = append(environment(), env...), &stderr
 		stdout, err := c.StdoutPipe()
@@ -180,15 +201,15 @@ func TestOnceCommand(t *testing.T) {
 		t.Cleanup(func() { _ = c.Process.Kill() })
 		line := bufio.NewScanner(stdout)
 		line.Scan()
-		child, err := strconv.Atoi(line.Text())
-		if err != nil {
+		child, token := 0, int64(0)
+		if _, err := fmt.Sscan(line.Text(), &child, &token); err != nil {
 			t.Fatalf("the command said %q\n%s", line.Text(), stderr.Bytes())
 		}
 		killAtEnd(t, child)
-		return c, child, &stderr
+		return c, child, token, &stderr
 	}
 	t.Run("locked, then lost", func(t *testing.T) {
-		c, child, stderr := begin("a3")
+		c, child, token, stderr := begin("a3")
 		code, _, says := run(t, env, "once", "a3", "--", "echo", "x")
 		if code != 120 || !strings.HasPrefix(says, "leasehold: another worker runs a3; its lock expires in ") {
 			t.Errorf("locked: %d %q", code, says)
@@ -197,7 +218,10 @@ func TestOnceCommand(t *testing.T) {
 		if code != 0 || !strings.HasPrefix(says, "leasehold: skipped: another worker runs a3; its lock expires in ") {
 			t.Errorf("locked, with --skip: %d %q", code, says)
 		}
-		if err := gate.Release(t.Context(), once.Lock{AnalysisID: "a3", Owner: "ci-42", Token: 1}, ""); err != nil {
+		if code, _, says = run(t, env, "once", "--skip", "-q", "a3", "--", "echo", "x"); code != 0 || says != "" {
+			t.Errorf("locked, with --skip -q: %d %q", code, says)
+		}
+		if err := gate.Release(t.Context(), once.Lock{RunID: "a3", Owner: "ci-42", Token: token}, ""); err != nil {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
@@ -224,7 +248,7 @@ func TestOnceCommand(t *testing.T) {
 		})
 	}
 	t.Run("stopped", func(t *testing.T) {
-		c, child, stderr := begin("a4")
+		c, child, _, stderr := begin("a4")
 		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +271,7 @@ func TestOnceKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills a process with its parent")
 	}
-	p, _ := ordered(t, "a1")
+	p := start(t, "--store", "memory")
 	c := exec.CommandContext(t.Context(), binary(t), "once", "--server", p.url, "a1", "--", "sh", "-c",
 		"echo $$; while :; do sleep 0.1; done")
 	c.Env = environment()

@@ -730,7 +730,8 @@ func one4(c *trial) {
 	if failures != 3 || len(ann.said(cluster.ActivationFailed)) != 3 {
 		c.t.Errorf("%d failures in %q, and %+v", failures, lines, ann.said(""))
 	}
-	broken = false // without a word of the failure the next one begins
+	broken = false              // without a word of the failure the next one begins
+	time.Sleep(3 * time.Second) // when the pause is over
 	where, err := l.Activate(c.ctx, roomOf("located"), nil)
 	if r := c.record("located"); err != nil || r.Failed || r.Reason != "" || r.FencingToken != where.Token {
 		c.t.Errorf("%+v is recorded as %+v: %v", where, r, err)

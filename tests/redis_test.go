@@ -39,7 +39,8 @@ func TestPlacementRequestsOnRedis(t *testing.T) {
 	redistest.Each(t, nil, func(t *testing.T, server *redistest.Server) {
 		clock := suite.NewClock()
 		store := openRedis(t, server, clock.Now)
-		scripts := map[string]int{"placed by a known epoch": 0, "claimed": 2, "joined": 2}
+		scripts := map[string]int{"placed by a known epoch": 0, "claimed": 2, "joined": 2, "first alarm": 3,
+			"looked for alarms": 11, "looked for alarms, none due": 4}
 		suite.PlacementSteps(t, store, clock, server.ResetCommands, func(step string) {
 			want, other := scripts[step]
 			if !other {

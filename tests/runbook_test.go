@@ -29,7 +29,7 @@ func TestNightOfAnOperator(t *testing.T) {
 		return said
 	}
 	does(0, "lock", "acquire", "deploy/prod", "--owner", "runner-7", "--ttl", "10m")
-	does(1, "once", "nightly", "--every", "24h", "--", "false")
+	does(1, "once", "nightly", "--every", "day", "--", "false")
 	waits := make(chan struct{})
 	go func() {
 		defer close(waits)
@@ -42,7 +42,7 @@ func TestNightOfAnOperator(t *testing.T) {
 	shows := []struct{ command, want string }{ // in the order of the page, but for the one that ends the lease
 		{"lock list --urgent", `deploy/prod.*runner-7`},
 		{"lock get deploy/prod", `runner-7(?s:.*)runner-8`},
-		{"analysis list --urgent", `nightly@\S+ +PENDING`},
+		{"run list --urgent", `nightly +PENDING`},
 		{"audit --file", `runner-7`},
 		{"doctor", `ok`},
 		{"lock force-release deploy/prod", ``},

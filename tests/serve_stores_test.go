@@ -2,10 +2,11 @@ package tests
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
 	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
@@ -32,6 +33,14 @@ var backends = map[string]func(t *testing.T) (env, args []string){
 		return []string{"LEASEHOLD_REDIS_PASSWORD=hunter2"}, []string{"--store", "redis", "--redis-addr", server.URL(),
 			"--redis-prefix", "t"}
 	},
+	"redis, with its password in a file": func(t *testing.T) (env, args []string) {
+		server := redistest.Start(t, "--requirepass", "hunter2")
+		path := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(path, []byte("hunter2\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return nil, []string{"--store", "redis", "--redis-addr", server.URL(), "--redis-password-file", path}
+	},
 	"redis, by its stand-in": func(t *testing.T) (env, args []string) {
 		return []string{"LEASEHOLD_REDIS_ADDR=" + redistest.StandIn(t).URL()},
 			[]string{"--store", "redis", "--redis-shards", "16"}
@@ -46,14 +55,10 @@ func TestServeOnEveryStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env, args := backend(t)
 			p := serve(t, env, args...)
-			take := func() (client.Lease, error) {
+			take := func() (contracts.Lease, error) {
 				t.Helper()
-				c, err := client.New(p.url, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return c.Locks().Acquire(unhurried(t), "acme", "a/b", contracts.AcquireRequest{RequestID: "r1", OwnerID: "ann",
-					TTLSeconds: 3600})
+				return acquires(t, p.url+"/v1/tenants/acme/locks/a%2Fb/acquire",
+					`{"request_id":"r1","owner_id":"ann","ttl_seconds":3600}`)
 			}
 			first, err := take()
 			if err != nil || first.FencingToken == 0 || first.Replayed {

@@ -113,7 +113,7 @@ func TestCommandLine(t *testing.T) {
 			`{"code":"UNAVAILABLE","detail":"cannot reach …`},
 		{"id next --server http://127.0.0.1:1", 1, "", "leasehold: cannot reach http://127.0.0.1:1: connection refused…"},
 		{"lock acquire deploy --auth-token-file /does/not/exist", 2, "",
-			"leasehold: --auth-token-file: open /does/not/exist: …"},
+			"leasehold: --auth-token-file: stat /does/not/exist: …"},
 		{"lock", 2, "", "leasehold: expected one of …"},
 		{"version", 0, "leasehold …", ""},
 		{"--version", 0, "leasehold …", ""},
@@ -207,7 +207,7 @@ func TestInterruptedCommands(t *testing.T) {
 		"id next standalone": {[]string{"id", "next", "--standalone", "-n", "1000000000000"}, "leasehold: interrupted", ""},
 		"id next as JSON":    {[]string{"id", "next", "--json", "-n", "1000000000000"}, `"exit_code":130}`, ""},
 		"standard input":     {[]string{"id", "decode", "--json", "7", "-"}, `"exit_code":130}`, ""},
-		"once": {[]string{"once", "--create", "a", "--", "sh", "-c", "echo ready; exec sleep 600"},
+		"once": {[]string{"once", "-q", "a", "--", "sh", "-c", "echo ready; exec sleep 600"},
 			"leasehold: interrupted: the run of a was stopped, and may be tried again", ""},
 		"once, no server": {[]string{"once", "a", "--server", "http://127.0.0.1:1", "--", "true"},
 			"leasehold: interrupted before the run of a began", ""},
@@ -517,7 +517,7 @@ func TestRestartKeepsLocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Locks().Acquire(unhurried(t), "acme", "k", contracts.AcquireRequest{RequestID: request, OwnerID: "ann",
+		return c.LockAPI().Acquire(unhurried(t), "acme", "k", contracts.AcquireRequest{RequestID: request, OwnerID: "ann",
 			TTLSeconds: 3600})
 	}
 	first, err := take(p.url, "r1")

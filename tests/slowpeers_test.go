@@ -68,8 +68,9 @@ func TestSlowPeers(t *testing.T) {
 			defer others.CloseIdleConnections()
 			for i := range 20 {
 				for tenant, secret := range map[string]string{"noisy": sibling, "quiet": quiet} {
+					// A request of its own for each way to the server: with that of another way it would be a late copy.
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-						fmt.Sprint(server, "/v1/tenants/", tenant, "/locks/", i, "/acquire"),
+						fmt.Sprint(server, "/v1/tenants/", tenant, "/locks/", url.PathEscape(name), "-", i, "/acquire"),
 						strings.NewReader(`{"request_id":"r1","ttl_seconds":60}`))
 					if err != nil {
 						t.Fatal(err)

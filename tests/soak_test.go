@@ -115,7 +115,7 @@ func soak(ctx context.Context, t *testing.T, url string, seed uint64, did, faile
 		failed.Add(1)
 		return
 	}
-	held, err := locks.New(server.Locks().For(tenantOfSoak), &locks.Options{TTL: 2 * time.Second})
+	held, err := locks.New(server.LockAPI().For(tenantOfSoak), &locks.Options{TTL: 2 * time.Second})
 	if err != nil {
 		failed.Add(1)
 		return
@@ -134,7 +134,7 @@ func soak(ctx context.Context, t *testing.T, url string, seed uint64, did, faile
 				return nil
 			})
 		} else {
-			_, err = once.Do(each, server.Runs(tenantOfSoak), fmt.Sprint("run-", r.IntN(200)),
+			_, err = once.Do(each, server.Runs(tenantOfSoak), fmt.Sprint("run-", r.IntN(200)), nil,
 				func(context.Context, once.Lock) (int, error) { return 1, nil }, nil)
 		}
 		if err != nil && each.Err() == nil && !errors.Is(err, locks.ErrLost) && !errors.Is(err, once.ErrLocked) {

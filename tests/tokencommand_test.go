@@ -88,7 +88,7 @@ func TestTokenCommand(t *testing.T) {
 		{bravo, "lock run k -- echo mine", 0, "mine", ""},
 		{other, "lock list", 1, "", "PERMISSION_DENIED"},
 		{other, "--tenant other lock run k -- echo own", 0, "own", ""},
-		{nil, "lock list", 1, "", "UNAUTHENTICATED: the request has no Authorization header"},
+		{nil, "lock list", 1, "", "UNAUTHENTICATED: this server asks for a token: set LEASEHOLD_AUTH_TOKEN"},
 		{[]string{"LEASEHOLD_AUTH_TOKEN=lh_x"}, "lock list", 1, "", "UNAUTHENTICATED: the token is not known, or was revoked"},
 	} {
 		code, stdout, stderr := as(c.who, strings.Fields(c.args)...)

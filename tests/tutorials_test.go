@@ -46,7 +46,7 @@ func TestTutorials(t *testing.T) {
 		programs string // that the reader has, beside leasehold
 		shown    int    // outputs that the page shows
 	}{
-		"http": {"curl jq", 7}, "queue-worker": {"curl python3", 2}, "payment": {"curl jq", 2}, "rooms": {"curl jq", 5},
+		"http": {"curl jq", 7}, "queue-worker": {"curl python3", 2}, "payment": {"curl jq", 2}, "rooms": {"curl jq", 7},
 		"ids": {"", 3},
 	} {
 		t.Run(page, func(t *testing.T) {

@@ -134,7 +134,7 @@ func TestPythonWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A release under the same owner and token: the worker learns of it at its next refresh.
-		if err := gate.Release(unhurried(t), once.Lock{AnalysisID: "a3", Owner: a.OwnerID, Token: 1}, ""); err != nil {
+		if err := gate.Release(unhurried(t), once.Lock{RunID: "a3", Owner: a.OwnerID, Token: 1}, ""); err != nil {
 			t.Fatal(err)
 		}
 		_ = c.Wait()

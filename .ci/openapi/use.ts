@@ -2,7 +2,7 @@
 import type { components, paths } from "./api";
 import type { components as internal } from "./internal";
 
-type Grant = components["schemas"]["AnalysisGrant"];
+type Grant = components["schemas"]["RunGrant"];
 
 export function describe(grant: Grant): string {
   if (grant.acquired) {
@@ -11,7 +11,7 @@ export function describe(grant: Grant): string {
   }
   // @ts-expect-error there is no token without a grant
   grant.fencing_token;
-  const reason: "already_finished" | "locked" = grant.reason;
+  const reason: "already_finished" | "locked" | "not_due" = grant.reason;
   return reason;
 }
 

@@ -249,7 +249,8 @@ func TestIndexesFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]bool{lock.Kind: true, runs.Kind: true, lock.FenceKind: true, machineid.Kind: true,
-		"placement_clusters": true, "placement_registry": true, rates.Kind: true, census.TallyKind: true}
+		"placement_clusters": true, "placement_registry": true, "placement_alarms": true, "placement_alarm_clusters": true,
+		rates.Kind: true, census.TallyKind: true}
 	ends := map[string]bool{lock.Kind: true, runs.Kind: true, rates.Kind: true}
 	for _, kind := range []string{placement.ActivationKind, "placement_epochs", "placement_events", "placement_members",
 		"placement_member_leases"} {

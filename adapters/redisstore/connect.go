@@ -51,6 +51,10 @@ func (o *Options) settings(set *conns.Set) (*sdk.Options, error) {
 	if o.Password != "" {
 		c.Password = o.Password
 	}
+	if o.PasswordNow != nil {
+		user := c.Username
+		c.CredentialsProviderContext = func(context.Context) (string, string, error) { return user, o.PasswordNow(), nil }
+	}
 	if o.TLS != nil {
 		c.TLSConfig = o.TLS
 	}
@@ -75,7 +79,8 @@ func (o *Options) followSentinels(c *sdk.Options) *sdk.Client {
 	client := sdk.NewFailoverClient(&sdk.FailoverOptions{
 		MasterName: o.SentinelMaster, SentinelAddrs: strings.Split(c.Addr, ","),
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		Username: c.Username, Password: c.Password, DB: c.DB, TLSConfig: c.TLSConfig,
+		Username: c.Username, Password: c.Password, CredentialsProviderContext: c.CredentialsProviderContext,
+		DB: c.DB, TLSConfig: c.TLSConfig,
 		DialTimeout: c.DialTimeout, ReadTimeout: c.ReadTimeout, Dialer: c.Dialer, OnConnect: c.OnConnect,
 		ContextTimeoutEnabled: true, DialerRetries: 1,
 	})
@@ -145,7 +150,7 @@ func (s *Store) useCluster() error {
 	o := member.Options()
 	s.client = sdk.NewClusterClient(&sdk.ClusterOptions{
 		Addrs: []string{o.Addr}, Dialer: o.Dialer, OnConnect: o.OnConnect, Username: o.Username, Password: o.Password,
-		TLSConfig:   o.TLSConfig,
+		CredentialsProviderContext: o.CredentialsProviderContext, TLSConfig: o.TLSConfig,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
 		MaxActiveConns: o.MaxActiveConns, ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: o.ConnMaxLifetime,

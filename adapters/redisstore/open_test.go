@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,6 +180,38 @@ func TestUsers(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestPasswordThatIsReplaced: a store asks for the password at each connection, so that one that is replaced while it is
+// open counts from the next connection on.
+func TestPasswordThatIsReplaced(t *testing.T) {
+	server := redistest.Start(t)
+	admin := client(t, server)
+	var password atomic.Value
+	replace := func(text string) {
+		t.Helper()
+		password.Store(text)
+		if err := admin.ConfigSet(t.Context(), "requirepass", text).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Do(t.Context(), "CLIENT", "KILL", "SKIPME", "yes").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace("first")
+	s, err := redisstore.Open(t.Context(), &redisstore.Options{Addr: "redis://u:not-this@" + server.Addr(),
+		Username: "default", PasswordNow: func() string { return password.Load().(string) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, text := range []string{"second", "third"} {
+		replace(text)
+		if _, err := s.Write(t.Context(), docstore.Write{Key: key("k"),
+			Set: docstore.Doc{"a": docstore.Int(int64(i))}}); err != nil {
+			t.Errorf("with the password %s: %v", text, err)
+		}
 	}
 }
 

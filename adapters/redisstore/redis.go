@@ -43,7 +43,12 @@ type Options struct {
 	// user "default". DB is the number of the database; a cluster has 0 alone.
 	Username, Password string
 	TLS                *tls.Config
-	DB                 int
+
+	DB int
+
+	// PasswordNow returns the password instead, each time that a connection is made: one that is replaced while the store
+	// is open counts from the next connection on. It must return soon. nil means that Password does not change.
+	PasswordNow func() string
 
 	// Client talks to the server instead of one made of the options above. Its OnConnect must be that of [OnConnect]. It
 	// stays open when the store is closed. The store brings its own rules for retrying; the client's do not apply.
@@ -159,7 +164,8 @@ func Open(ctx context.Context, o *Options) (*Store, error) {
 func (s *Store) connect(o *Options) error {
 	switch {
 	case o.Client == nil:
-	case o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.TLS != nil || o.DB != 0:
+	case o.Addr != "" || o.SentinelMaster != "" || o.Username != "" || o.Password != "" || o.PasswordNow != nil ||
+		o.TLS != nil || o.DB != 0:
 		return errors.New(
 			"redis: Client has an address, a user and a database of its own: leave out Addr, Username, Password, TLS and DB")
 	case !looks(o.Client):

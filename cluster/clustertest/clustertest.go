@@ -9,7 +9,8 @@
 //				cluster.Directory
 //				cluster.Locker
 //				cluster.Storage
-//			}{server, server, myLocker, server}, nil
+//				cluster.Alarms
+//			}{server, server, myLocker, server, server}, nil
 //		})
 //	}
 package clustertest

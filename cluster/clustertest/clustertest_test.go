@@ -28,6 +28,7 @@ type mixed struct {
 	cluster.Directory
 	cluster.Locker
 	cluster.Storage
+	cluster.Alarms
 }
 
 func memory() (*suite.Clock, docstore.Store) {
@@ -59,12 +60,12 @@ var providers = map[string]clustertest.Open{
 	"with other locks": func(*testing.T) (cluster.Provider, func(time.Duration)) {
 		clock, store := memory()
 		p := chat(store, clock.Now)
-		return mixed{p, p, newLocks(p, clock.Now), p}, clock.Advance
+		return mixed{p, p, newLocks(p, clock.Now), p, p}, clock.Advance
 	},
 	"with states elsewhere": func(*testing.T) (cluster.Provider, func(time.Duration)) {
 		clock, store := memory()
 		p := chat(store, clock.Now)
-		return mixed{p, p, p, newFiles(p)}, clock.Advance
+		return mixed{p, p, p, newFiles(p), p}, clock.Advance
 	},
 }
 
@@ -102,7 +103,7 @@ func TestMembersOfParts(t *testing.T) {
 		locks, files := newLocks(p, time.Now), newFiles(p)
 		start := func(name string) (*cluster.Member, *rooms) {
 			rooms := newRooms()
-			m, err := cluster.NewMember(mixed{p, p, locks, files}, name, rooms,
+			m, err := cluster.NewMember(mixed{p, p, locks, files, p}, name, rooms,
 				&cluster.Options{Kinds: []string{"room"}, Partitions: 16})
 			if err != nil {
 				t.Fatal(err)

@@ -26,7 +26,7 @@ type analysisCmd struct {
 // AfterApply reads the flags together.
 func (c *analysisCmd) AfterApply() error {
 	c.settle()
-	return c.remote.AfterApply()
+	return cmp.Or(ofNoTenant("analyses belong"), c.remote.AfterApply())
 }
 
 // Help is the longer help of the command.
@@ -36,7 +36,7 @@ func (analysisCmd) Help() string {
   leasehold analysis list --urgent
   leasehold analysis retry a-1024 --reason "the model is fixed"
 
-The server needs the scope of workers or administrators for looking, that of administrators for a retry. To run analyses, see "leasehold once --help".
+The server needs the scope of workers or administrators for looking, that of administrators for a retry. An analysis is the document analyses/{id} of your own store, which a queue worker runs: see "leasehold worker --help". It belongs to no tenant. What "leasehold once" runs are runs of a tenant: see "leasehold run --help".
 
 Exit codes: 0 done, 5 no such analysis, 6 the analysis is not FAILED, or has just failed again: nothing was retried, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }
@@ -52,10 +52,11 @@ func (c *analysisCmd) analyses() (*client.Analyses, error) {
 
 // outcome gives an error of the server its exit code.
 func (c *analysisCmd) outcome(err error) error {
+	err = c.explain(err)
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return withExit(e.Code, err)
 	}
-	return c.explain(err)
+	return err
 }
 
 type analysisListCmd struct {
@@ -127,7 +128,7 @@ func (c *analysisListCmd) none(a *analysisCmd, s *streams) error {
 }
 
 // statuses are those that Leasehold and its examples write.
-var statuses = []string{"PENDING", string(contracts.AnalysisReady), string(contracts.AnalysisFailed)}
+var statuses = []string{"PENDING", string(contracts.RunReady), string(contracts.RunFailed)}
 
 // showEach prints a page as JSON, one analysis a line.
 func showEach(s *streams, page contracts.AnalysisPage) error {
@@ -187,18 +188,29 @@ func (c *analysisGetCmd) Run(ctx context.Context, a *analysisCmd, s *streams) er
 		return err
 	}
 	got, err := server.Get(ctx, c.Analysis)
-	if errors.Is(err, contracts.CodeNotFound) && !a.JSON && !strings.Contains(c.Analysis, "@") {
-		err = fmt.Errorf("%w; a job of once --every has its window in its name: leasehold analysis list --prefix %s", err,
-			shellWord(c.Analysis+"@"))
-	}
 	if err != nil {
 		return a.outcome(err)
 	}
-	return show(s, a.JSON, got, "%s", card("analysis", got))
+	return show(s, a.JSON, got, "%s", analysisCard(got))
 }
 
-// card is one analysis for people, or a run, which has the same members, a member a line.
-func card(what string, a contracts.Analysis) string {
+// work is what the cards of analyses and runs show.
+type work struct {
+	what, id, state, due, begun, finished, owner, until, reason, result, kept string
+	locked                                                                    bool
+	runs, failures                                                            int64
+	retry                                                                     *contracts.RunRetry
+}
+
+// analysisCard is one analysis for people, a member a line.
+func analysisCard(a contracts.Analysis) string {
+	return card(work{what: "analysis", id: a.AnalysisID, state: cmp.Or(a.Status, "-"), finished: a.FinishedAt,
+		owner: a.OwnerID, until: a.ExpiresAt, locked: a.Locked, runs: a.Runs, failures: a.Failures, reason: a.FailureReason,
+		result: a.Result, retry: a.Retry})
+}
+
+// card is an analysis or a run for people.
+func card(a work) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(name, text string) {
@@ -206,26 +218,29 @@ func card(what string, a contracts.Analysis) string {
 			fmt.Fprintf(w, "%s\t%s\n", name, text)
 		}
 	}
-	line(what, quoted(a.AnalysisID))
-	line("status", cmp.Or(quoted(a.Status), "-"))
-	line("finished", a.FinishedAt)
+	line(a.what, quoted(a.id))
+	line("status", quoted(a.state))
+	line("due", a.due)
+	line("begun", a.begun)
+	line("finished", a.finished)
 	switch {
-	case a.Locked:
-		line("run by", quoted(a.OwnerID))
-		line("until", cmp.Or(a.ExpiresAt, "a time that cannot be read"))
-	case a.OwnerID != "":
-		line("last run by", quoted(a.OwnerID)+", whose lock expired")
-		line("until", a.ExpiresAt)
+	case a.locked:
+		line("run by", quoted(a.owner))
+		line("until", cmp.Or(a.until, "a time that cannot be read"))
+	case a.owner != "":
+		line("last run by", quoted(a.owner)+", whose lock expired")
+		line("until", a.until)
 	}
-	if a.Runs > 1 {
-		line("takeovers", strconv.FormatInt(a.Runs-1, 10))
+	if a.runs > 1 {
+		line("takeovers", strconv.FormatInt(a.runs-1, 10))
 	}
-	line("failures", strconv.FormatInt(a.Failures, 10))
-	line("reason", quoted(a.FailureReason))
-	line("result", quoted(a.Result))
-	if r := a.Retry; r != nil {
+	line("failures", strconv.FormatInt(a.failures, 10))
+	line("reason", quoted(a.reason))
+	line("result", quoted(a.result))
+	if r := a.retry; r != nil {
 		line("retried", fmt.Sprintf("%s by %s: %s", r.At, quoted(r.By), quoted(r.Reason)))
 	}
+	line("kept until", a.kept)
 	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()
 }
@@ -248,7 +263,7 @@ func (c *analysisRetryCmd) Run(ctx context.Context, a *analysisCmd, s *streams) 
 		return a.outcome(err)
 	}
 	r := contracts.AnalysisRetryRequest{RequestID: c.RequestID, OwnerID: owner{c.Owner}.id(a.remote), Reason: c.Reason}
-	if found.Status == string(contracts.AnalysisFailed) {
+	if found.Status == string(contracts.RunFailed) {
 		r.FinishedAt = found.FinishedAt // a delivery that is delayed on its way lets no later failure run again
 	}
 	got, err := server.Retry(ctx, c.Analysis, r)
@@ -260,6 +275,6 @@ func (c *analysisRetryCmd) Run(ctx context.Context, a *analysisCmd, s *streams) 
 			got.AnalysisID, cmp.Or(printable(got.Status), "without a status"))
 	}
 	return show(s, a.JSON, got,
-		"%s is %s again, and its failures count from 0; the next sweep queues it, or run it: leasehold once %s -- COMMAND\n",
-		got.AnalysisID, got.Status, got.AnalysisID)
+		"%s is %s again, and its failures count from 0; the next sweep queues it for a worker\n",
+		got.AnalysisID, got.Status)
 }

@@ -32,7 +32,7 @@ until      2026-01-01T00:05:00.000Z
 takeovers  2
 failures   0
 `
-	if got := card("analysis", page.Analyses[1]); got != text {
+	if got := analysisCard(page.Analyses[1]); got != text {
 		t.Errorf("got\n%s\nwant\n%s", got, text)
 	}
 	gone := contracts.Analysis{AnalysisID: "a2", Status: "PENDING", OwnerID: "w", ExpiresAt: "2026-01-01T00:05:00.000Z",
@@ -43,7 +43,7 @@ last run by  w, whose lock expired
 until        2026-01-01T00:05:00.000Z
 failures     0
 `
-	if got := card("analysis", gone); got != expired {
+	if got := analysisCard(gone); got != expired {
 		t.Errorf("got\n%s\nwant\n%s", got, expired)
 	}
 }

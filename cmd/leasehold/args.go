@@ -85,6 +85,8 @@ func inWords(err error) (command string, _ error) {
 		err = fmt.Errorf("%s has no command %s", command, word)
 	case isFlag && before && len(node.Children) > 0:
 		err = fmt.Errorf("%s stands before a command or after it, and there is none", flag)
+	case isFlag && flag == "--tenant":
+		err = fmt.Errorf("%s has no --tenant: it is about nothing that belongs to one", command)
 	case expects && strings.HasSuffix(text, "(<EOL>)"):
 		err = fmt.Errorf("%s: its value is missing", name)
 	}

@@ -175,7 +175,7 @@ func TestWideTables(t *testing.T) {
 		},
 		"analyses": {
 			analysisTable(contracts.AnalysisPage{Analyses: []contracts.Analysis{{
-				AnalysisID: long, Status: "READY", FinishedAt: "F", Runs: 2, Result: "r1", Retry: &contracts.AnalysisRetry{At: "A"},
+				AnalysisID: long, Status: "READY", FinishedAt: "F", Runs: 2, Result: "r1", Retry: &contracts.RunRetry{At: "A"},
 				FailureReason: "no",
 			}}}, true),
 			"ANALYSIS STATUS FINISHED OWNER UNTIL FAILURES REASON RUNS RETRIED RESULT", long + " READY F - - 0 no 2 A r1",

@@ -264,7 +264,7 @@ func (e *examination) certificate(c *settings.Config, log *slog.Logger) error {
 		}
 		return e.tell("certificate", "ok", "none: the server speaks HTTP without TLS", "")
 	}
-	leaf, err := x509.ParseCertificate(t.pair.Load().Certificate[0])
+	leaf, err := x509.ParseCertificate(t.Latest().Certificate[0])
 	if err != nil {
 		return e.result("certificate", err, "", "")
 	}

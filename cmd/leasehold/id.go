@@ -120,6 +120,7 @@ func (c *idEncodeCmd) Run(ctx context.Context, top *idCmd, s *streams) error {
 type idDecodeCmd struct {
 	IDs     []string `arg:"" name:"id" help:"Decimal digits, or public IDs of 11 characters; - reads them from the standard input."`
 	Decimal bool     `help:"Take 11 digits as a decimal ID, not as an external one."`
+	Base32  bool     `name:"base32" help:"Take 13 digits of base 32, as \"id next --base32\" prints them."`
 	Any     bool     `help:"Show public IDs that cannot have been made by now, too."`
 	conversion
 	layoutFlags
@@ -128,6 +129,7 @@ type idDecodeCmd struct {
 // decoded is what decode and next print as JSON.
 type decoded struct {
 	ID         kazahana.ID `json:"id"`
+	Base32     string      `json:"base32"`
 	ExternalID string      `json:"external_id,omitempty"`
 	Time       string      `json:"time"`
 	UnixMs     int64       `json:"unix_ms"`
@@ -141,7 +143,7 @@ type decoded struct {
 func takeApart(id kazahana.ID, l kazahana.Layout) decoded {
 	p := l.Decode(id)
 	return decoded{
-		ID: id, Time: p.Time.Format("2006-01-02T15:04:05.000Z"), UnixMs: p.Time.UnixMilli(),
+		ID: id, Base32: id.Base32(), Time: p.Time.Format("2006-01-02T15:04:05.000Z"), UnixMs: p.Time.UnixMilli(),
 		Fallback: p.Fallback, MachineID: p.MachineID, Sequence: p.Sequence, Node: p.Node,
 	}
 }
@@ -158,7 +160,11 @@ func (c *idDecodeCmd) Run(ctx context.Context, top *idCmd, s *streams) error {
 	err = each(ctx, c.IDs, func(text string) error {
 		var id kazahana.ID
 		external := ""
-		if digits := strings.Trim(text, "0123456789") == ""; digits && (c.Decimal || len(text) != extid.Length) {
+		if c.Base32 {
+			if id, err = kazahana.ParseBase32(text); err != nil {
+				return usage("%w", err)
+			}
+		} else if digits := strings.Trim(text, "0123456789") == ""; digits && (c.Decimal || len(text) != extid.Length) {
 			if id, err = kazahana.ParseID(text); err != nil {
 				return usage("%w", err)
 			}

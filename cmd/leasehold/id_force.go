@@ -40,11 +40,12 @@ func (c *idForceReleaseCmd) Run(ctx context.Context, top *idCmd, s *streams) err
 		r.First = *c.First
 	}
 	done, err := server.MachineIDs().ForceRelease(ctx, r)
+	err = c.explain(err)
 	if e, ok := errors.AsType[*contracts.Error](err); ok {
 		return withExit(e.Code, err)
 	}
 	if err != nil {
-		return c.explain(err)
+		return err
 	}
 	return show(s, top.JSON, done,
 		"%d leases of service %s in namespace %s were ended; their machine IDs are free from %s on\n",

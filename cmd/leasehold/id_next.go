@@ -16,6 +16,7 @@ type idNextCmd struct {
 
 	Count      int    `short:"n" default:"1" placeholder:"N" help:"How many IDs (default ${default})."`
 	Service    string `env:"LEASEHOLD_SERVICE" placeholder:"NAME" help:"Whose machine IDs and layout (${env}); the default is the server's."`
+	Base32     bool   `name:"base32" help:"Print 13 digits of base 32, texts that sort as IDs do, in place of decimal digits."`
 	Standalone bool   `help:"Make the IDs without a server: unique by likelihood only, and marked as fallback IDs."`
 }
 
@@ -59,7 +60,11 @@ func (c *idNextCmd) Run(ctx context.Context, top *idCmd, s *streams) (err error)
 		}
 		layout := g.Layout()
 		for _, id := range ids {
-			if err := show(&streams{out: out}, top.JSON, takeApart(id, layout), "%v\n", id); err != nil {
+			text := id.String()
+			if c.Base32 {
+				text = id.Base32()
+			}
+			if err := show(&streams{out: out}, top.JSON, takeApart(id, layout), "%s\n", text); err != nil {
 				return err
 			}
 		}

@@ -29,9 +29,6 @@ func TestInterrupted(t *testing.T) {
 				return
 			}
 			nothing := contracts.Errorf(contracts.CodeLockHeld, "")
-			if strings.HasPrefix(r.URL.Path, "/v1/analyses/") {
-				nothing = &contracts.Error{Code: contracts.CodeNotFound, Field: "analysis_id"}
-			}
 			w.Header().Set("Content-Type", "application/problem+json")
 			info, _ := nothing.Code.Info()
 			w.WriteHeader(info.Status)
@@ -47,7 +44,8 @@ func TestInterrupted(t *testing.T) {
 		"fence reset r --token 1 --reason r", "analysis list", "analysis get a", "analysis retry a --reason r",
 		"placement members c",
 		"placement where c k i", "placement drain c m", "placement events c", "placement events c --follow", "id next",
-		"id force-release --all --reason r", "once --create a -- true",
+		"id force-release --all --reason r", "run list", "run get a", "run retry a --reason r", "run again a --reason r",
+		"run remove a --reason r", "once a -- true",
 	} {
 		t.Run(args, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())

@@ -188,7 +188,7 @@ func shellWord(text string) string {
 // acquire asks for the lock until it is acquired, an error occurs or the wait is over: once without a wait, so that it
 // is said who holds it, and then with one, which the server does.
 func acquire(
-	ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, wait time.Duration,
+	ctx context.Context, server *client.LockAPI, tenant, key string, r contracts.AcquireRequest, wait time.Duration,
 	progress io.Writer,
 ) (client.Lease, error) {
 	until := time.Now().Add(wait)
@@ -266,7 +266,7 @@ const abandonTimeout = 5 * time.Second
 
 // abandon releases what an acquire that is given up may have acquired, and gives its place in line to the next. If that
 // fails, the lease expires.
-func abandon(ctx context.Context, server *client.Locks, tenant, key string, r contracts.AcquireRequest, err error) {
+func abandon(ctx context.Context, server *client.LockAPI, tenant, key string, r contracts.AcquireRequest, err error) {
 	_, unknown := errors.AsType[*client.UnknownOutcomeError](err)
 	e, _ := errors.AsType[*contracts.Error](err)
 	inLine := r.WaitSeconds > 0 && (e != nil && e.Position > 0 || r.Fair || r.Mode != "" &&

@@ -17,6 +17,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -70,11 +71,17 @@ One command at a time holds a lock. Flags change that; all who ask for the same 
 
 With --shared, --permits and --rate those who wait do it in line, as with --fair: first come, first served. With --replace the holder before learns of its loss when it renews its lease, within a third of --ttl, and its command is killed; until then both run, and only the token tells them apart. With --rate the command begins when that is granted, and runs for as long as it likes: there is no lease to renew or to lose. With --also the command is ended when any of the locks is lost; there is no line, so that others who want only one of them can be first.
 
-The command finds LEASEHOLD_KEY and LEASEHOLD_FENCING_TOKEN in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). The token is higher than that of every earlier holder: pass it on to what the command writes to, which rejects a lower one; "leasehold fence check" does that for what cannot. With --permits it also finds LEASEHOLD_PERMIT, a number from 1 that no other holder has at the time; the tokens of one permit only ever increase. With --also it finds LEASEHOLD_KEY_2 and LEASEHOLD_FENCING_TOKEN_2 for the first of them, _3 for the next and so on. Standard input and outputs are the command's; a terminal is not passed on as its input.
+The command finds LEASEHOLD_KEY and LEASEHOLD_FENCING_TOKEN in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). The token is higher than that of every earlier holder: pass it on to what the command writes to, which rejects a lower one; "leasehold fence check" does that for what cannot. With --permits it also finds LEASEHOLD_PERMIT, a number from 1 that no other holder has at the time; the tokens of one permit only ever increase. With --also it finds LEASEHOLD_KEY_2 and LEASEHOLD_FENCING_TOKEN_2 for the first of them, _3 for the next and so on. Standard input and outputs are the command's. A terminal is, too: the command can ask, and has its keys.
 
 The command has a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to it, and the lock stays held until the command has ended. What it leaves behind then is killed, for the lock is released.
 
-The lease is renewed each third of --ttl. If that does not succeed, the command gets SIGTERM when --grace is left of the lease, and SIGKILL when a twentieth of the ttl is left, at most 1s: with --ttl 30s after 22.5s and 29s. All times count from before the last request that succeeded, so that the command has ended before another can have the lock. If the server says that the lease is over (force-released), or this process was stopped (SIGSTOP, a machine that slept) until it was, the command is killed at once. While this process is stopped, no one ends the command: then the token protects. If this process is killed, Linux kills the command, but not what it started; elsewhere nothing does.
+Ctrl-Z, and SIGTSTP, stops the command and this process. No one renews the lease then: "fg" before it ends lets the command go on; otherwise the command is killed, and others have the lock.
+
+The lease is renewed each third of --ttl. If that does not succeed, the command gets SIGTERM when --grace is left of the lease, and SIGKILL when a twentieth of the ttl is left, at most 1s: with --ttl 30s after 22.5s and 29s. All times count from before the last request that succeeded, so that the command has ended before another can have the lock. If the server says that the lease is over (force-released), the command is killed at once.
+
+A second process of this program watches over the command, so that this holds also when this process is stopped or frozen, or dies: then the command gets SIGTERM at once, and SIGKILL after --grace, or when its lease ends if that is earlier. A machine that slept beyond the lease kills the command as it wakes. On Linux all of this is done to everything that the command started, also in sessions of its own; on macOS and other systems only to its process group, so that what leaves that goes on; on Windows there is no watcher, and what the command started goes on. While both processes are stopped, no one ends the command. Then the token protects.
+
+A server that cannot be reached, or does not respond, is asked again for 3s; with --wait for the wait and 5s, but for no longer than 10s. What it may have granted all the same is given up within 5s after that.
 
 Exit codes, as those of env and timeout:
 
@@ -96,9 +103,15 @@ Whatever is not the command's own is said on standard error in a line that begin
 // releaseTimeout is how long a lock is tried to be released at the end.
 const releaseTimeout = 5 * time.Second
 
-// retryFor is how long a lock is asked for while no server responds, also where the address may be wrong: a command
-// that a timer starts must outlast a restart of the server.
-const retryFor = 10 * time.Second
+// retryFor is how long a lock is asked for while no server responds, also where the address may be wrong, because what
+// a timer starts must outlast a restart of the server: as long as any call lasts beside its wait, and for 10 s at most,
+// which is an outage that --wait goes on after.
+func (c *lockRunCmd) retryFor() time.Duration {
+	if c.Wait == 0 {
+		return hold.AtOnceTime
+	}
+	return min(10*time.Second, c.Wait+hold.CallTime)
+}
 
 // Run runs the command.
 func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, k *kong.Context, s *streams) error {
@@ -111,11 +124,7 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, k *kong.Context, s *st
 		return trouble(err)
 	}
 	defer done()
-	o := &locks.Options{Owner: owner{c.Owner}.ofProcess(l.remote), TTL: c.TTL}
-	if !l.JSON { // then standard error has JSON only, and an address that may be wrong ends the command
-		o.Observe, o.RetryFor = (&lockNews{cmd: c, lock: l, s: s}).tell, retryFor
-	}
-	holder, err := locks.New(provider, o)
+	holder, err := locks.New(provider, c.holding(l, s))
 	if err != nil {
 		return trouble(usage("%w", err))
 	}
@@ -135,7 +144,7 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, k *kong.Context, s *st
 		return c.notAcquired(err, r, l, s)
 	}
 	p, err := r.start(func() (*program, error) {
-		return begin(path, c.Command, settings.WithoutLock(os.Environ()), variables, s)
+		return begin(path, c.Command, settings.WithoutLock(os.Environ()), variables, c.bound(held), s)
 	})
 	if err != nil {
 		_ = c.release(ctx, held) // otherwise it expires
@@ -144,6 +153,15 @@ func (c *lockRunCmd) Run(ctx context.Context, l *lockCmd, k *kong.Context, s *st
 	lost := c.watch(p, held)
 	r.stop()
 	return c.outcome(p, lost, c.release(ctx, held), l, s)
+}
+
+// holding are the options of the client that holds the lock.
+func (c *lockRunCmd) holding(l *lockCmd, s *streams) *locks.Options {
+	o := &locks.Options{Owner: owner{c.Owner}.ofProcess(l.remote), TTL: c.TTL}
+	if !l.JSON { // then standard error has JSON only, and an address that may be wrong ends the command
+		o.Observe, o.RetryFor = (&lockNews{cmd: c, lock: l, s: s}).tell, c.retryFor()
+	}
+	return o
 }
 
 // held is what the command holds while it runs: a lock, or several.
@@ -162,12 +180,12 @@ func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held,
 	}
 	if rate.Limit > 0 {
 		token, err := holder.Take(ctx, c.Key, rate, &locks.TakeOptions{
-			Wait: c.Wait, NoWait: c.Wait == 0, MaxWaiting: int(given(c.MaxWaiting)), Metadata: c.Metadata,
+			Wait: &c.Wait, MaxWaiting: int(given(c.MaxWaiting)), Metadata: c.Metadata,
 		})
 		return nil, named("", c.Key, token), err
 	}
 	o := c.options()
-	o.Wait, o.NoWait, o.Margin, o.Metadata = c.Wait, c.Wait == 0, max(c.Grace, c.last()), c.Metadata
+	o.Wait, o.Margin, o.Metadata = &c.Wait, max(c.Grace, last(c.TTL)), c.Metadata
 	if len(c.Also) > 0 {
 		all, err := holder.LockAll(ctx, c.keys(), &o)
 		if err != nil {
@@ -263,8 +281,13 @@ func (c *lockRunCmd) checkSeveral(tenant string) error {
 	return nil
 }
 
-// last is how long before the end of the lease the command is killed.
-func (c *lockRunCmd) last() time.Duration { return min(c.TTL/20, time.Second) }
+// bound is the lease that bounds the command.
+func (c *lockRunCmd) bound(held held) bound {
+	if held == nil {
+		return bound{grace: c.Grace}
+	}
+	return bound{left: held.Left, last: last(c.TTL), ask: max(c.Grace, last(c.TTL)), grace: c.Grace}
+}
 
 // provider is the locks of a server, or of a store if the flags name one.
 func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, k *kong.Context, s *streams) (p locks.Provider,
@@ -286,7 +309,7 @@ func (c *lockRunCmd) provider(ctx context.Context, l *lockCmd, k *kong.Context, 
 // notAcquired gives the error of a lock that was not acquired its exit code.
 func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) error {
 	var refused *contracts.Error
-	if errors.As(err, &refused) {
+	if err = l.explain(err); errors.As(err, &refused) {
 		err = l.ofTenant(err)
 	}
 	full := errors.Is(err, contracts.CodeLockQueueFull)
@@ -305,7 +328,7 @@ func (c *lockRunCmd) notAcquired(err error, r *relay, l *lockCmd, s *streams) er
 	case refused != nil && refused.Code != contracts.CodeLeaseExpired:
 		return trouble(err)
 	default: // no response, or one that came too late; a store's errors have no code
-		return &exitError{exitUnavailable, l.explain(err)}
+		return &exitError{exitUnavailable, err}
 	}
 }
 
@@ -324,7 +347,7 @@ func (c *lockRunCmd) watch(p *program, held held) error {
 		return locks.Check(held.Context())
 	case <-held.Context().Done():
 		lost := context.Cause(held.Context())
-		p.end(c.Grace, func() bool { return held.Left() <= c.last() })
+		p.end(c.Grace, func() bool { return held.Left() <= last(c.TTL) })
 		return lost
 	}
 }
@@ -480,7 +503,11 @@ func (n *lockNews) tell(e locks.Event) {
 			if n.cmd.Wait < time.Second {
 				left = n.cmd.Wait
 			}
-			fmt.Fprintf(n.s.err, "leasehold: %s; waiting for up to %v\n", heldBy(e.Key, n.lock.Tenant, refused), left)
+			room := ""
+			if n.cmd.MaxWaiting != nil { // that the line is full ends the wait at once
+				room = " if the line has room"
+			}
+			fmt.Fprintf(n.s.err, "leasehold: %s; waiting for up to %v%s\n", heldBy(e.Key, n.lock.Tenant, refused), left, room)
 		}
 	case e.What == locks.Waiting, e.What == locks.RenewalFailed:
 		if !n.trouble {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -88,7 +90,7 @@ func TestLockRunTimes(t *testing.T) {
 				if _, err := cmd.prepare("default"); err != nil {
 					t.Fatal(err)
 				}
-				held, err := holder.Lock(t.Context(), "k", &locks.LockOptions{Margin: max(cmd.Grace, cmd.last())})
+				held, err := holder.Lock(t.Context(), "k", &locks.LockOptions{Margin: max(cmd.Grace, last(cmd.TTL))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -229,6 +231,79 @@ func TestNotAcquired(t *testing.T) {
 	}
 }
 
+// away is a provider whose server refuses connections, or hangs, and has never answered.
+type away struct {
+	locks.Provider
+
+	hangs bool
+	until time.Time // when it is there again
+	asked int
+}
+
+func (a *away) Acquire(ctx context.Context, key string, r contracts.AcquireRequest) (contracts.Lease, error) {
+	a.asked++
+	end, _ := ctx.Deadline()
+	switch {
+	case time.Now().After(a.until):
+		return a.Provider.Acquire(ctx, key, r)
+	case a.hangs, !time.Now().Before(end): // what ends in a connection's place does not say that nothing was sent
+		<-ctx.Done()
+		return contracts.Lease{}, ctx.Err()
+	default:
+		return contracts.Lease{}, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+}
+
+// TestServerThatIsAway: a command that does not wait gives up after three seconds and several tries, one that waits
+// after its wait and five seconds, and no later than after ten where connections are refused. Nothing is given up then:
+// nothing was granted. One that waits outlasts an outage of nine seconds.
+func TestServerThatIsAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait, outage time.Duration
+		hangs        bool
+		want         time.Duration // 0: it has the lock
+	}{
+		"does not wait":                          {0, time.Hour, false, 3 * time.Second},
+		"does not wait, hangs":                   {0, time.Hour, true, 3 * time.Second},
+		"waits for a moment":                     {300 * time.Millisecond, time.Hour, false, 5300 * time.Millisecond},
+		"waits for five minutes":                 {5 * time.Minute, time.Hour, false, 10 * time.Second},
+		"waits for five minutes, and it is back": {5 * time.Minute, 9 * time.Second, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				a := &away{Provider: direct.Locks(lock.New(docstore.NewMemory(nil), nil), "acme"), hangs: c.hangs,
+					until: begin.Add(c.outage)}
+				cmd := &lockRunCmd{Key: "k", Wait: c.wait, Command: []string{"true"}}
+				cmd.TTL = 30 * time.Second
+				if _, err := cmd.prepare("acme"); err != nil {
+					t.Fatal(err)
+				}
+				var errs bytes.Buffer
+				holder, err := locks.New(a, cmd.holding(&lockCmd{}, &streams{out: &errs, err: &errs}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				held, _, err := cmd.acquire(t.Context(), holder)
+				took := time.Since(begin)
+				if (err == nil) != (c.want == 0) || c.want > 0 && took != c.want || a.asked < 2 || a.asked > 60 {
+					t.Errorf("after %v and %d requests, want %v: %v", took, a.asked, c.want, err)
+				}
+				if held != nil {
+					_ = held.Unlock(t.Context())
+				}
+				begin = time.Now()
+				err = holder.Close(t.Context())
+				if took := time.Since(begin); !c.hangs && (err != nil || took > 0) || took > hold.CallTime {
+					t.Errorf("closed after %v more: %v", took, err)
+				}
+				a.until = time.Time{} // what it may have asked for is given up
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
 // TestVariablesOfAnInnerCommand: a command under a lock finds its own locks in its environment, and none that an outer
 // command holds.
 func TestVariablesOfAnInnerCommand(t *testing.T) {
@@ -242,7 +317,7 @@ func TestVariablesOfAnInnerCommand(t *testing.T) {
 		"lock run k -- env": {"LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_KEY=k", "OTHER=stays"},
 		"lock run k --also l -- env": {"LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_FENCING_TOKEN_2", "LEASEHOLD_KEY=k",
 			"LEASEHOLD_KEY_2=l", "OTHER=stays"},
-		"once --create report -- env": {"LEASEHOLD_FENCING_TOKEN", "OTHER=stays"},
+		"once report -- env": {"LEASEHOLD_FENCING_TOKEN", "OTHER=stays"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), strings.Fields("--server "+server.URL+" "+args), &out, &errs); code != 0 {

@@ -15,9 +15,9 @@ type cli struct {
 	Demo      demoCmd      `cmd:"" help:"Show what Leasehold is for, in a browser or in the terminal."`
 	Lock      lockCmd      `cmd:"" help:"Run a command under a lock; acquire, renew, release and list locks."`
 	Fence     fenceCmd     `cmd:"" help:"Check fencing tokens where a resource cannot."`
-	Analysis  analysisCmd  `cmd:"" help:"List analyses of a server, look at one, retry one that failed."`
-	Once      onceCmd      `cmd:"" help:"Run a command under the lock of an analysis: once at a time, and not again once it succeeded."`
-	Run       runCmd       `cmd:"" help:"Look at a run: by its name, or by the Idempotency-Key of a request."`
+	Once      onceCmd      `cmd:"" help:"Run a command once, or once each time that it is due: a nightly job, work with a name."`
+	Run       runCmd       `cmd:"" help:"List runs, look at one, let one run again, remove one."`
+	Analysis  analysisCmd  `cmd:"" help:"List analyses, which a queue worker runs, look at one, retry one that failed."`
 	Placement placementCmd `cmd:"" help:"Look at a cluster: its members, where an identity is, what changed; drain a member."`
 	Worker    workerCmd    `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
 	Store     storeCmd     `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
@@ -44,7 +44,7 @@ const description = `Locks with fencing tokens for serverless functions.
 
 Start with "leasehold serve"; it prints what to try next. A flag can also be set by the environment variable in its help. --server, --tenant, --auth-token-file, --output and --json may stand before the command too. Durations have a unit: 500ms, 30s, 5m, 2h.
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 6 not FAILED, 130 interrupted; those of "once" and "lock run" are in their help. With --json an error is a JSON object on standard error, with its code and exit_code.`
+Exit codes: 0 done, 1 error, 2 wrong usage, 3 held, 4 the lease is lost, expired or released, 5 not found, 6 not FAILED or not READY, 130 interrupted; those of "once" and "lock run" are in their help. With --json an error is a JSON object on standard error, with its code and exit_code.`
 
 func main() {
 	os.Exit(run(catch(), os.Args[1:], os.Stdout, os.Stderr))

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -16,29 +15,31 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/once"
-	"github.com/leasehold-dev/leasehold/repo/analysis"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 type onceCmd struct {
-	remote
+	tenanted
 
-	Analysis string   `arg:"" help:"The analysis: the ID of its document."`
-	Command  []string `arg:"" help:"The command and its arguments, after \"--\"."`
+	Name    string   `arg:"" name:"name" help:"The run, or the job: a name that its callers choose."`
+	Command []string `arg:"" help:"The command and its arguments, after \"--\"."`
 
-	Create      bool          `help:"Make the document of the analysis if there is none."`
-	Every       time.Duration `placeholder:"DURATION" help:"Run once in each window of this length, in whole minutes from 1m to 8784h, such as 24h: the window's begin (UTC) is added to the name. The document is made."`
-	Owner       string        `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who runs it (${env}); the default is host and process ID."`
-	TTL         time.Duration `name:"ttl" default:"5m" help:"How long the lock lasts without a refresh, in whole seconds (default ${default})."`
-	Heartbeat   time.Duration `placeholder:"DURATION" help:"Time between refreshes; the default is a fifth of --ttl."`
-	MaxFailures int64         `placeholder:"N" help:"The analysis turns FAILED when so many runs have failed (default: never)."`
-	Skip        bool          `help:"That another worker runs the analysis is no error: nothing is run, and the exit code is 0."`
-	Quiet       bool          `short:"q" help:"Say nothing but errors: not that nothing is to be done, or that a request is tried again; but that no server has ever responded at its address."`
-	Grace       time.Duration `default:"10s" help:"Time for the command between SIGTERM and SIGKILL when this process is asked to stop (default ${default})."`
+	jobFlags
+	MaxFailures  int64         `placeholder:"N" help:"The run turns FAILED when so many attempts have failed (default: never)."`
+	MaxTakeovers *int64        `placeholder:"N" help:"The run turns FAILED when it was taken over so often from a machine that crashed or was cut off (default: as the server says, 3). With 0 it is begun once and never again: at most once."`
+	Owner        string        `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who runs it (${env}); the default is host and process ID."`
+	TTL          time.Duration `name:"ttl" default:"5m" help:"How long the lock lasts without a refresh, in whole seconds (default ${default})."`
+	Heartbeat    time.Duration `placeholder:"DURATION" help:"Time between refreshes; the default is a fifth of --ttl."`
+	Skip         bool          `help:"That another worker runs it is no error: nothing is run, and the exit code is 0."`
+	Quiet        bool          `short:"q" help:"Say nothing but errors, and why nothing was run where that is neither that it is done nor that another worker is at it."`
+	Grace        time.Duration `default:"10s" help:"Time for the command between SIGTERM and SIGKILL when this process is asked to stop (default ${default})."`
 
 	kong.Plugins // the flags of the settings
 
 	flags settingFlags
+	job   job
 }
 
 func newOnceCmd() onceCmd {
@@ -48,27 +49,32 @@ func newOnceCmd() onceCmd {
 
 // Help is the longer help of the command.
 func (onceCmd) Help() string {
-	return `Asks for the run of an analysis, runs the command with a heartbeat, and ends the analysis: READY if the command exits with 0, otherwise the run is counted as failed and may be tried again.
+	return `Begins a run of the tenant, runs the command with a heartbeat, and ends the run: READY if the command exits with 0, otherwise the attempt is counted as failed, and whoever begins the run next tries again.
 
-  leasehold once a-1024 -- ./analyze.sh --input s3://bucket/a-1024
-  17 2 * * *  leasehold once nightly --every 24h --skip -q -- /usr/local/bin/nightly
-  leasehold once nightly --every 24h --store sqlite --data /var/lib/jobs -- ./nightly.sh
+  leasehold once invoice-2026-11 -- ./invoice.sh 2026-11
+  17 2 * * *  leasehold once nightly --at 02:00 --tz Europe/Berlin --skip -q -- /usr/local/bin/nightly
+  leasehold once nightly --every day --store sqlite --data /var/lib/jobs -- ./nightly.sh
 
-The second line is one of a crontab, for a job that several machines have: one of them runs it, once a day, the others say nothing, and no one gets mail unless it fails. The third needs no server: every process opens the same store, here a file on one machine.
+The second line is one of a crontab, for a job that several machines have: one of them runs it, once a night, the others say nothing, and no one gets mail unless it fails. If it fails, the next machine that starts it tries again. The third needs no server: every process opens the same store, here a file on one machine.
 
-The command finds LEASEHOLD_ANALYSIS_ID, LEASEHOLD_FENCING_TOKEN (pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). When the lock is lost, the command and all that it started (its process group) are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. If this process itself is killed, Linux kills the command, but not what it started; elsewhere nothing does. Then the token protects.
+A run that is finished does not run again as long as its record is kept (--keep). A job comes round again:
 
-An analysis that is finished does not run again. For work that comes round again, --every runs the command once in each window: with "--every 24h nightly" the analysis is nightly@2026-11-22T00:00Z, all day long by UTC. Windows of whole days begin at midnight, those of weeks on Monday. The name of the window is taken by the clock of this machine: do not start the command just at the turn.
+  --at 23:00 --tz Asia/Tokyo   due at 23:00 each day; --every hour, day and week are due at the begin of theirs
+  --every 90m                  when so long has passed since the last run that succeeded began
+
+A job has one record, so that two of its runs are never at work at once. By the calendar a run belongs to the time for which it is due, shown as nightly@2026-11-22T14:00Z (due 23:00 Asia/Tokyo): one that is caught up at 08:00 does not use up the next night, and the time of the server or the store decides, not that of this machine. A time of day that does not exist, as summer time begins, is due at the end of the gap, and one that exists twice the first time. If the run of an earlier time is still at work, the command waits for it until the next time that is due; then it says that this time got no run. With a duration say one that is shorter than the time between two starts.
+
+The command finds LEASEHOLD_RUN_ID, LEASEHOLD_TENANT, LEASEHOLD_DUE_AT (by the calendar), LEASEHOLD_FENCING_TOKEN (pass it on to what the command writes to) and LEASEHOLD_RESULT, a file whose content becomes the result, in its environment, and none of Leasehold's secrets (LEASEHOLD_AUTH_TOKEN …). Standard input and outputs are the command's, a terminal, too. When the lock is lost, or could not be refreshed until a twentieth of --ttl is left, at most 1s, the command and all that it started are killed at once; what the command leaves behind when it ends by itself is killed, too, for the run is over then. A second process of this program sees to that also when this process is stopped (Ctrl-Z, SIGSTOP) or frozen; if it dies, the command gets SIGTERM, and SIGKILL after --grace. On Linux that reaches everything that the command started, on macOS and other systems its process group, on Windows the command alone, and only while this process lives. Then the token protects.
 
 Exit codes, as those of env and timeout:
 
-    0        the analysis is READY now, or was READY before; with --skip also: another worker runs it
+    0        the run is READY now, or was READY before; with --skip also: another worker runs it
     1 to 255 the command's own: it failed, and may be tried again, or not
     118      the server or the store could not be reached, or failed: try again later
-    120      another worker runs the analysis: try again later
+    120      another worker runs it: try again later
     121      the lock was lost during the run, and the command was killed
-    122      there is no such analysis; --create makes it
-    123      the analysis was FAILED before: "leasehold analysis retry"
+    122      it is not due by the time of the server or the store: this machine's clock is wrong
+    123      the run was FAILED before: "leasehold run retry"
     125      another error of Leasehold: usage, a rejected request, a result that was not stored
     126      the command cannot be run
     127      the command was not found
@@ -78,16 +84,8 @@ Exit codes, as those of env and timeout:
 Whatever is not the command's own is said on standard error in a line that begins with "leasehold:", and so is an exit code of the command that is one of the above.`
 }
 
-// Bounds of --every: a window has a name in whole minutes, and the longest has a leap year.
-const (
-	minEvery = time.Minute
-	maxEvery = 366 * 24 * time.Hour
-)
-
 // Run runs the command.
 func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
-	begin := time.Now()
-	c.Analysis = windowName(c.Analysis, c.Every, begin)
 	path, err := c.prepare()
 	if err != nil {
 		return trouble(err)
@@ -97,65 +95,67 @@ func (c *onceCmd) Run(ctx context.Context, k *kong.Context, s *streams) error {
 		return trouble(err)
 	}
 	defer done()
-	asked := once.Gate(gate)
-	if c.Create || c.Every > 0 {
-		asked = once.Creating(gate)
+	n := &runNews{Gate: gate, cmd: c, s: s}
+	o := &once.Options{
+		Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures, MaxTakeovers: c.MaxTakeovers,
+		Every: c.job.every, RetryFor: runRetryFor, SettleTime: runSettleTime,
+		Warn: func(err error) { c.sayf(s, "%v", err) },
 	}
-	var begun atomic.Bool
-	out, err := once.Run(ctx, &announced{Gate: asked, remote: c.remote, to: s.err, quiet: c.Quiet}, c.Analysis,
-		func(ctx context.Context, l once.Lock) (string, error) {
-			begun.Store(true)
-			return c.perform(ctx, path, l, s)
-		}, &once.Options{
-			Owner: c.Owner, TTL: c.TTL, Heartbeat: c.Heartbeat, MaxFailures: c.MaxFailures, RetryFor: runRetryFor,
-			SettleTime: runSettleTime,
-			Warn:       func(err error) { c.sayf(s, "%v", err) },
-		})
-	switch {
+	if c.job.calendar != nil {
+		o.Schedule = c.job.calendar
+	}
+	out, err := once.Run(ctx, n, c.Name, func(ctx context.Context, l once.Lock) (string, error) {
+		n.begins()
+		return c.perform(ctx, path, l, n.due(), s)
+	}, o)
+	switch name := n.name(); {
 	case err != nil:
-		return trouble(c.explain(err))
-	case ctx.Err() != nil && out.Status == once.Stopped && !begun.Load():
-		return interruption("interrupted before the run of %s began", c.Analysis)
+		return trouble(c.rejected(err))
+	case ctx.Err() != nil && out.Status == once.Stopped && !n.begun:
+		return interruption("interrupted before the run of %s began", name)
 	case ctx.Err() != nil && out.Status == once.Stopped:
-		return interruption("interrupted: the run of %s was stopped, and may be tried again", c.Analysis)
-	case out.Status == once.Locked && c.Skip:
-		c.sayf(s, "skipped: %v", c.exit(out))
-		return nil
-	case out.Status == once.AlreadyFinished, out.Status == once.AlreadyFailed:
-		return c.skipped(ctx, out.Status, gate, begin, s)
+		return interruption("interrupted: the run of %s was stopped, and may be tried again", name)
 	default:
-		return c.exit(out)
+		return n.end(ctx, out)
 	}
 }
 
-// gate is what says whether an analysis may run: that of a server, or of a store.
-type gate interface {
-	once.Creator
-
-	Get(ctx context.Context, analysisID string) (contracts.Analysis, error)
+// rejected is an error of a request: what to do about it, and of which tenant it was.
+func (c *onceCmd) rejected(err error) error {
+	if err = c.explain(err); errors.As(err, new(*contracts.Error)) {
+		return c.ofTenant(err)
+	}
+	return err
 }
 
 // gate is the gate of a server, or of a store if the flags name one.
-func (c *onceCmd) gate(ctx context.Context, k *kong.Context, s *streams) (g gate, done func(), err error) {
+func (c *onceCmd) gate(ctx context.Context, k *kong.Context, s *streams) (g once.Gate, done func(), err error) {
 	store, done, err := c.flags.direct(ctx, k, s)
 	if err != nil {
 		return nil, nil, err
 	}
 	if store != nil {
-		return direct.Analyses(analysis.New(store, nil)), done, nil
+		return direct.Runs(runs.New(store, nil), c.Tenant, c.job.keep), done, nil
 	}
 	server, err := c.connect()
 	if err != nil {
 		return nil, nil, err
 	}
-	return server.Analyses(), done, nil
+	r := server.Runs(c.Tenant)
+	r.Keep = c.job.keep
+	return r, done, nil
 }
 
 // sayf says what is no error, unless that is not wanted.
 func (c *onceCmd) sayf(s *streams, format string, args ...any) {
 	if !c.Quiet {
-		fmt.Fprintf(s.err, "leasehold: "+format+"\n", args...)
+		alwaysf(s, format, args...)
 	}
+}
+
+// alwaysf says what is said with -q, too.
+func alwaysf(s *streams, format string, args ...any) {
+	fmt.Fprintf(s.err, "leasehold: "+format+"\n", args...)
 }
 
 // prepare checks the flags and finds the command.
@@ -165,25 +165,21 @@ func (c *onceCmd) prepare() (path string, err error) {
 		return "", usage("--ttl %v: must be whole seconds from 1s to %v", c.TTL, once.MaxTTL)
 	case c.Heartbeat < 0 || c.Heartbeat >= c.TTL:
 		return "", usage("--heartbeat %v: must be less than --ttl %v, or the lock is lost each time", c.Heartbeat, c.TTL)
-	case c.MaxFailures < 0 || c.Grace < 0:
-		return "", usage("--max-failures and --grace must not be negative")
-	case c.Every != 0 && (c.Every < minEvery || c.Every > maxEvery || c.Every%time.Minute != 0):
-		return "", usage("--every %v: must be whole minutes from 1m to 8784h, such as 1h, 24h or 168h", c.Every)
+	case c.MaxFailures < 0:
+		return "", usage("--max-failures %d: must be 1 or more, or 0 for no bound", c.MaxFailures)
+	case c.MaxTakeovers != nil && *c.MaxTakeovers < 0:
+		return "", usage("--max-takeovers %d: must be 0 or more", *c.MaxTakeovers)
+	case c.Grace < 0:
+		return "", usage("--grace %v: must not be negative", c.Grace)
+	}
+	if c.job, err = c.jobFlags.job(); err != nil {
+		return "", err
+	}
+	if err := (runs.ID{Tenant: c.Tenant, ID: "x"}).Validate(); err != nil {
+		return "", usage("--tenant: %w", err)
 	}
 	return find(c.Command[0])
 }
-
-// windowName is the name of an analysis that runs once in each window: with the window's begin. Windows are counted
-// from the zero time, a Monday at midnight UTC.
-func windowName(analysis string, every time.Duration, now time.Time) string {
-	if every <= 0 {
-		return analysis
-	}
-	return analysis + "@" + windowTime(now.UTC().Truncate(every))
-}
-
-// windowTime is a time as the names of windows have it.
-func windowTime(t time.Time) string { return t.Format("2006-01-02T15:04Z") }
 
 // trouble gives an error the exit code of Leasehold's own errors, unless it is an interruption, or the command did not
 // begin.
@@ -199,68 +195,16 @@ func trouble(err error) error {
 	}
 }
 
-// skipped says that the analysis was finished before: when and why, as far as the server tells.
-func (c *onceCmd) skipped(ctx context.Context, status once.Status, gate gate, begin time.Time,
-	s *streams) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	a, _ := gate.Get(ctx, c.Analysis) // the run is skipped whatever the answer
-	since := ""
-	if a.FinishedAt != "" {
-		since = ", since " + a.FinishedAt
-	}
-	if status == once.AlreadyFailed {
-		why := ""
-		if a.FailureReason != "" {
-			why = ": " + printable(a.FailureReason)
-		}
-		return &exitError{exitFailedBefore,
-			fmt.Errorf("%s is FAILED already%s%s; it does not run again before: leasehold analysis retry %s --reason WHY",
-				c.Analysis, since, why, c.Analysis)}
-	}
-	next := "to run it once a day: leasehold once --every 24h " + c.Analysis + " -- COMMAND"
-	if c.Every > 0 {
-		next = "the next window begins at " + windowTime(begin.UTC().Truncate(c.Every).Add(c.Every))
-	}
-	result := ""
-	if a.Result != "" {
-		result = ", with the result " + printable(a.Result)
-	}
-	c.sayf(s, "%s is finished already%s%s, and nothing was run; %s", c.Analysis, since, result, next)
-	return nil
-}
-
 // runRetryFor is how long a run is asked for while no server responds: a command that a timer starts must outlast a
 // restart of the server.
 const runRetryFor = 30 * time.Second
 
-// runSettleTime is how long an interrupted process may go on to give up its request or to release the lock: nothing goes
-// on when it has ended. A second interrupt leaves it less, see [hurryTime].
+// runSettleTime is how long an interrupted process may go on to give up its request or to release the lock: nothing
+// goes on when it has ended. A second interrupt leaves it less, see [hurryTime].
 const runSettleTime = 10 * time.Second
 
-// lookTimeout bounds the look at an analysis that was skipped.
+// lookTimeout bounds the look at a run that was skipped.
 const lookTimeout = 5 * time.Second
-
-// exit gives the outcome of a run its exit code.
-func (c *onceCmd) exit(out once.Outcome) error {
-	switch out.Status {
-	case once.Ready:
-		return nil
-	case once.Locked:
-		return &exitError{exitOtherHolds, fmt.Errorf("another worker runs %s; its lock expires in %v unless it is refreshed",
-			c.Analysis, out.RetryAfter)}
-	case once.Unknown:
-		return &exitError{exitNoAnalysis, fmt.Errorf("there is no analysis %s; --create makes it", c.Analysis)}
-	case once.Lost:
-		return &exitError{exitLost, out.Err}
-	case once.Failed:
-		return failedRun(fmt.Errorf("%s is FAILED: %w", c.Analysis, out.Err))
-	case once.Retry:
-		return failedRun(fmt.Errorf("the run of %s failed, and may be tried again: %w", c.Analysis, out.Err))
-	default:
-		return failedRun(fmt.Errorf("the run of %s was stopped: %w", c.Analysis, out.Err))
-	}
-}
 
 // failedRun gives the error of a run the exit code of the command, if the command is what failed.
 func failedRun(err error) error {
@@ -271,8 +215,11 @@ func failedRun(err error) error {
 	return &exitError{code, itsOwn(err, code, "once")}
 }
 
+// settleTime is how long a signal that this process has sent to itself may take.
+const settleTime = time.Second
+
 // perform is the work: the command, with the result that it left in a file.
-func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *streams) (string, error) {
+func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, due time.Time, s *streams) (string, error) {
 	dir, err := os.MkdirTemp("", "leasehold-once-")
 	if err != nil {
 		return "", err
@@ -283,20 +230,43 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, s *stre
 	if err := once.Check(ctx); err != nil {
 		return "", err
 	}
-	p, err := begin(path, c.Command, settings.WithoutLock(os.Environ()), []string{
-		"LEASEHOLD_ANALYSIS_ID=" + l.AnalysisID, "LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(l.Token, 10),
-		"LEASEHOLD_RESULT=" + result,
-	}, s)
+	variables := []string{
+		"LEASEHOLD_RUN_ID=" + c.Name, "LEASEHOLD_TENANT=" + c.Tenant,
+		"LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(l.Token, 10), "LEASEHOLD_RESULT=" + result,
+	}
+	if !due.IsZero() {
+		variables = append(variables, "LEASEHOLD_DUE_AT="+due.UTC().Format(time.RFC3339))
+	}
+	b := bound{left: func() time.Duration { left, _ := term.Left(ctx); return left },
+		last: last(c.TTL), ask: last(c.TTL), grace: c.Grace}
+	p, err := begin(path, c.Command, settings.WithoutLock(os.Environ()), variables, b, s)
 	if err != nil {
-		return "", once.Uncounted(err) // that says nothing about the analysis
+		return "", once.Uncounted(err) // that says nothing about the run
 	}
 	select {
 	case <-p.ended:
+	case <-p.late:
+		p.kill()
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(2 * b.last):
+			return "", once.Uncounted(errors.New("the lock was refreshed so late that the command was killed before"))
+		}
 	case <-ctx.Done():
 		// At once if the lock is lost, or with a second signal, else after a time of grace, during which the lock is still
 		// refreshed, and may be lost.
-		p.end(c.Grace, func() bool { return interruptsOf(ctx).hurry() || errors.Is(once.Check(ctx), once.ErrLost) })
+		p.end(c.Grace, func() bool {
+			return interruptsOf(ctx).hurry() || errors.Is(once.Check(ctx), once.ErrLost) || b.left() <= b.last
+		})
 		return "", context.Cause(ctx)
+	}
+	if p.interrupted { // as this process is, by the same signal
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(settleTime):
+		}
 	}
 	if err := p.outcome(); err != nil {
 		return "", err

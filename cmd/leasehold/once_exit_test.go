@@ -24,8 +24,9 @@ func TestExitCodesOfOnce(t *testing.T) {
 		"ready": {once.Outcome{Status: once.Ready}, 0, ""},
 		"locked": {once.Outcome{Status: once.Locked, RetryAfter: time.Minute}, 120,
 			"another worker runs a1; its lock expires in 1m0s unless it is refreshed"},
-		"lost":    {once.Outcome{Status: once.Lost, Err: errLost}, 121, "the lock is lost: it expired"},
-		"unknown": {once.Outcome{Status: once.Unknown}, 122, "there is no analysis a1; --create makes it"},
+		"lost": {once.Outcome{Status: once.Lost, Err: errLost}, 121, "the lock is lost: it expired"},
+		"failed before": {once.Outcome{Status: once.AlreadyFailed, Err: once.ErrFailed}, 123,
+			"a1: the run was FAILED before, and does not begin again unless it is retried: leasehold run retry a1 --reason WHY"},
 		"not stored": {once.Outcome{Status: once.Retry, Err: errors.New("no answer")}, 125,
 			"the run of a1 failed, and may be tried again: no answer"},
 		"too large": {once.Outcome{Status: once.Failed, Err: errors.New("the result is too large")}, 125,
@@ -36,7 +37,7 @@ func TestExitCodesOfOnce(t *testing.T) {
 			"the run of a1 failed, and may be tried again: permission denied"},
 		"over time": {once.Outcome{Status: once.Stopped, Err: errors.New("over")}, 125, "the run of a1 was stopped: over"},
 	} {
-		err := (&onceCmd{Analysis: "a1"}).exit(c.out)
+		err := (&runNews{cmd: &onceCmd{tenanted: tenanted{Tenant: "default"}, Name: "a1"}}).exit(c.out)
 		code, says := 0, ""
 		if err != nil {
 			says = err.Error()
@@ -64,41 +65,6 @@ func TestExitCodesOfOnce(t *testing.T) {
 		if code := report(t.Context(), trouble(c.err), false,
 			&streams{&strings.Builder{}, &strings.Builder{}}); code != c.code {
 			t.Errorf("%s: %d, want %d", name, code, c.code)
-		}
-	}
-}
-
-// TestWindowName: the windows of --every have one name each, whatever the time zone, and begin at midnight and on
-// Mondays.
-func TestWindowName(t *testing.T) {
-	tokyo := time.FixedZone("JST", 9*3600)
-	for _, c := range []struct {
-		every time.Duration
-		now   time.Time
-		want  string
-	}{
-		{0, time.Date(2026, 11, 22, 13, 14, 15, 0, time.UTC), "nightly"},
-		{24 * time.Hour, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), "nightly@2026-11-22T00:00Z"},
-		{24 * time.Hour, time.Date(2026, 11, 22, 23, 59, 59, 999, time.UTC), "nightly@2026-11-22T00:00Z"},
-		{24 * time.Hour, time.Date(2026, 11, 23, 8, 59, 59, 0, tokyo), "nightly@2026-11-22T00:00Z"},
-		{24 * time.Hour, time.Date(2026, 11, 23, 9, 0, 0, 0, tokyo), "nightly@2026-11-23T00:00Z"},
-		// the Monday before that Sunday
-		{7 * 24 * time.Hour, time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC), "nightly@2026-11-16T00:00Z"},
-		{time.Hour, time.Date(2026, 11, 22, 13, 14, 15, 0, time.UTC), "nightly@2026-11-22T13:00Z"},
-		{15 * time.Minute, time.Date(2026, 11, 22, 13, 14, 15, 0, time.UTC), "nightly@2026-11-22T13:00Z"},
-		{15 * time.Minute, time.Date(2026, 11, 22, 13, 15, 0, 0, time.UTC), "nightly@2026-11-22T13:15Z"},
-		{time.Minute, time.Date(2026, 11, 22, 13, 14, 15, 0, time.UTC), "nightly@2026-11-22T13:14Z"},
-	} {
-		if got := windowName("nightly", c.every, c.now); got != c.want {
-			t.Errorf("every %v at %v: %s, want %s", c.every, c.now, got, c.want)
-		}
-	}
-	for _, every := range []time.Duration{-time.Minute, time.Second, 59 * time.Second, 90 * time.Second,
-		maxEvery + time.Minute} {
-		_, err := (&onceCmd{TTL: time.Minute, Every: every, Command: []string{"true"}}).prepare()
-		if err == nil || !strings.Contains(err.Error(), "--every "+every.String()+
-			": must be whole minutes from 1m to 8784h") {
-			t.Errorf("every %v: %v", every, err)
 		}
 	}
 }

@@ -133,14 +133,27 @@ func whereText(p contracts.Placement) string {
 	}
 	switch {
 	case p.Owner != nil && p.Activation != nil:
-		return fmt.Sprintf("%s is %s on %s, fencing token %d\n", name, p.Activation.Phase, at(p.Owner),
-			p.Activation.FencingToken)
+		return fmt.Sprintf("%s is %s on %s, fencing token %d%s\n", name, p.Activation.Phase, at(p.Owner),
+			p.Activation.FencingToken, alarmText(p.Activation))
 	case p.Placed == nil:
 		return name + " is not active, and no member may host it\n"
 	case p.Activation != nil && p.Activation.Failed:
-		return fmt.Sprintf("%s is not active: %s; a claim places it on %s\n", name, quoted(p.Activation.Reason), at(p.Placed))
+		return fmt.Sprintf("%s is not active: %s; a claim places it on %s%s\n", name, quoted(p.Activation.Reason),
+			at(p.Placed), alarmText(p.Activation))
 	default:
-		return fmt.Sprintf("%s is not active; a claim places it on %s\n", name, at(p.Placed))
+		return fmt.Sprintf("%s is not active; a claim places it on %s%s\n", name, at(p.Placed), alarmText(p.Activation))
+	}
+}
+
+// alarmText is the alarm of an activation in words, empty if it has none.
+func alarmText(a *contracts.Activation) string {
+	switch {
+	case a == nil || a.AlarmAt == "":
+		return ""
+	case a.AlarmTries > 0:
+		return "; its alarm is due since " + a.AlarmAt
+	default:
+		return "; its alarm is set for " + a.AlarmAt
 	}
 }
 

@@ -5,28 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
-	"github.com/leasehold-dev/leasehold/internal/lease"
-	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/internal/reread"
 )
 
 // remote is how to reach a server.
 type remote struct {
 	Server        string `default:"http://127.0.0.1:8080" env:"LEASEHOLD_SERVER" placeholder:"URL" help:"The server (${env}; default ${default})."`
-	AuthTokenFile string `env:"LEASEHOLD_AUTH_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the bearer token (${env}). LEASEHOLD_AUTH_TOKEN holds the token itself."`
+	AuthTokenFile string `env:"LEASEHOLD_AUTH_TOKEN_FILE" type:"path" placeholder:"FILE" help:"File with the bearer token (${env}), read again when it was replaced. LEASEHOLD_AUTH_TOKEN holds the token itself."`
 }
 
 // AfterApply rejects misspelt variables, as servers do.
@@ -54,17 +51,23 @@ func (r remote) authenticated() bool {
 	return r.AuthTokenFile != "" || os.Getenv("LEASEHOLD_AUTH_TOKEN") != ""
 }
 
-// token is the source of the bearer token; nil if there is none.
+// token is the source of the bearer token; nil if there is none. That of a file may be replaced while a command runs.
 func (r remote) token() (func(context.Context) (string, error), error) {
 	token := os.Getenv("LEASEHOLD_AUTH_TOKEN")
 	if r.AuthTokenFile != "" {
-		b, err := os.ReadFile(r.AuthTokenFile)
+		file, err := reread.Token(r.AuthTokenFile)
+		if _, empty := errors.AsType[reread.EmptyError](err); empty {
+			return nil, usage("--auth-token-file %s: it is empty; leasehold token new prints a token once", r.AuthTokenFile)
+		}
 		if err != nil {
 			return nil, usage("--auth-token-file: %w", err)
 		}
-		if token = strings.TrimSpace(string(b)); token == "" {
-			return nil, usage("--auth-token-file %s: it is empty; leasehold token new prints a token once", r.AuthTokenFile)
-		}
+		return func(ctx context.Context) (string, error) {
+			if client.Rejected(ctx) {
+				return file.Again(), nil
+			}
+			return file.Latest(), nil
+		}, nil
 	}
 	if token == "" {
 		return nil, nil //nolint:nilnil // no token is no error
@@ -82,8 +85,14 @@ func (e *unreachableError) Error() string { return e.text }
 
 func (e *unreachableError) Unwrap() error { return e.cause }
 
-// explain makes an error of the network one that says what to do. Other errors stay as they are.
+// explain makes an error of the network, or for want of a token, one that says what to do on a command line. Other
+// errors stay as they are.
 func (r remote) explain(err error) error {
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeUnauthenticated && !r.authenticated() {
+		own := *e // without what the API says about headers
+		own.Detail = "this server asks for a token: set LEASEHOLD_AUTH_TOKEN, or name a file with --auth-token-file FILE"
+		return &own
+	}
 	failed, ok := errors.AsType[*url.Error](err)
 	if !ok || errors.Is(err, context.Canceled) {
 		return err
@@ -132,11 +141,16 @@ func reason(dial *net.OpError) string {
 	return cmp.Or(fmt.Sprint(dial.Err), "no connection")
 }
 
-// inTenant is what commands about a tenant's locks and fences have in common.
-type inTenant struct {
+// tenanted is how to reach a server, and for which tenant.
+type tenanted struct {
 	remote
 
 	Tenant string `default:"default" env:"LEASEHOLD_TENANT" help:"The tenant (${env}; default ${default})."`
+}
+
+// inTenant is what commands about what belongs to a tenant have in common.
+type inTenant struct {
+	tenanted
 	output
 }
 
@@ -159,25 +173,25 @@ func (o *output) settle() { o.JSON = o.JSON || o.Output == "json" }
 func (o *output) wide() bool { return o.Output == "wide" }
 
 // locks is the client that the commands about locks share.
-func (c *inTenant) locks() (*client.Locks, error) {
+func (c *inTenant) locks() (*client.LockAPI, error) {
 	server, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
-	return server.Locks(), nil
+	return server.LockAPI(), nil
 }
 
 // outcome gives an error of the server its exit code, and names the tenant.
 func (c *inTenant) outcome(err error) error {
 	var e *contracts.Error
-	if !errors.As(err, &e) {
-		return c.explain(err)
+	if err = c.explain(err); !errors.As(err, &e) {
+		return err
 	}
 	return withExit(e.Code, c.ofTenant(err))
 }
 
 // ofTenant names the tenant in an error of the server, and how to name the right one if the token is for another.
-func (c *inTenant) ofTenant(err error) error {
+func (c *tenanted) ofTenant(err error) error {
 	err = fmt.Errorf("%w (tenant %s)", err, c.Tenant)
 	e, _ := errors.AsType[*contracts.Error](err)
 	own, ok := strings.CutPrefix(e.Detail, "your token is for tenant ")
@@ -188,6 +202,17 @@ func (c *inTenant) ofTenant(err error) error {
 		}
 	}
 	return err
+}
+
+// ofNoTenant is the error of a command whose subject is of no tenant, where one is named: what it shows or changes is
+// that of all.
+func ofNoTenant(what string) error {
+	if name := os.Getenv("LEASEHOLD_TENANT"); name != "" && name != "default" {
+		return usage(
+			"LEASEHOLD_TENANT=%s: %s to no tenant, and whoever may see one sees all of them: unset it for this command",
+			shellWord(name), what)
+	}
+	return nil
 }
 
 // unquotedPrefix is the text in quotes with which another one begins.
@@ -203,7 +228,8 @@ func unquotedPrefix(text string) (string, bool) {
 // withExit gives an error of the server its exit code.
 func withExit(code contracts.Code, err error) error {
 	switch code {
-	case contracts.CodeLockHeld, contracts.CodeLockDelayed, contracts.CodeLockQueueFull:
+	case contracts.CodeLockHeld, contracts.CodeLockDelayed, contracts.CodeLockQueueFull,
+		contracts.CodeRunInProgress:
 		return &exitError{exitHeld, err}
 	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner,
 		contracts.CodeLockNotHeld,
@@ -212,7 +238,7 @@ func withExit(code contracts.Code, err error) error {
 	case contracts.CodeNotFound, contracts.CodeUnknownService, contracts.CodeMemberUnknown,
 		contracts.CodeTopologyUndetermined, contracts.CodeNoEligibleMember:
 		return &exitError{exitMissing, err}
-	case contracts.CodeAnalysisNotFailed, contracts.CodeAnalysisChanged:
+	case contracts.CodeNotFailed, contracts.CodeNotReady, contracts.CodeEndChanged:
 		return &exitError{exitNotFailed, err}
 	case contracts.CodeInvalidArgument, contracts.CodeRequestIDReused:
 		return &exitError{exitUsage, err}
@@ -220,37 +246,3 @@ func withExit(code contracts.Code, err error) error {
 		return err
 	}
 }
-
-// announced is a gate that says once that the server cannot be reached: a run asks until there is a response. A command
-// that a timer starts must outlast a restart of the server, so that this goes on too where the address may be wrong.
-type announced struct {
-	once.Gate
-
-	remote remote
-	to     io.Writer
-	quiet  bool // only what may never pass is said: an address at which no server has answered
-	said   atomic.Bool
-}
-
-// Acquire asks for the run of an analysis.
-func (a *announced) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
-	g, err := a.Gate.Acquire(ctx, r)
-	why, unmet := a.remote.explain(err), new(lease.Meeting).Unmet(err)
-	_, unreachable := errors.AsType[*unreachableError](why)
-	if (unmet || unreachable && !a.quiet) && !a.said.Swap(true) {
-		fmt.Fprintf(a.to, "leasehold: %v\nleasehold: trying again until it responds; stop with Ctrl-C\n", why)
-	}
-	if unmet {
-		err = insisted{err}
-	}
-	return g, err
-}
-
-// insisted is an error after which the request is sent again, although the address of the server may be wrong.
-type insisted struct{ error }
-
-// Unmet is for [lease.Meeting].
-func (insisted) Unmet() int { return 0 }
-
-// Unwrap is the error itself.
-func (e insisted) Unwrap() error { return e.error }

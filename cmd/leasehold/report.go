@@ -20,9 +20,9 @@ const (
 	exitHeld = 3
 	// the lease is lost, expired, released or not yours, a higher token was seen, or the incarnation has ended
 	exitGone = 4
-	// the lock, the analysis, the member or the service does not exist, or no member may host the identity
+	// the lock, the run, the analysis, the member or the service does not exist, or no member may host the identity
 	exitMissing     = 5
-	exitNotFailed   = 6   // the analysis is not FAILED, or failed again: nothing was retried
+	exitNotFailed   = 6   // what is to be retried is not FAILED, or not READY, or has ended again: nothing was changed
 	exitInterrupted = 130 // by SIGINT or SIGTERM, before the command was done
 )
 
@@ -31,10 +31,10 @@ const (
 const (
 	exitUnavailable  = 118 // the server or the store could not be reached, or failed
 	exitWaited       = 119 // the lock was held until the wait was over
-	exitOtherHolds   = 120 // another holds the lock, or runs the analysis
+	exitOtherHolds   = 120 // another holds the lock, or is at work on the run
 	exitLost         = 121 // the lock was lost
-	exitNoAnalysis   = 122 // there is no such analysis
-	exitFailedBefore = 123 // the analysis was FAILED before
+	exitNotDue       = 122 // the job is not due by the clock of the server or the store
+	exitFailedBefore = 123 // the run was FAILED before
 	exitTrouble      = 125 // what has no other code, and is not the command's
 	exitNoExec       = 126 // the command cannot be run
 	exitNoCommand    = 127 // the command was not found

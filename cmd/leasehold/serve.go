@@ -102,6 +102,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	pruned.Go(func() {
 		setup.SweepLoop(pruning, setup.Clusters(c, store, observed.metrics), store, log, observed.metrics)
 	})
+	pruned.Go(func() { setup.AlarmLoop(pruning, setup.Clusters(c, store, observed.metrics), log, observed.metrics) })
 	defer pruned.Wait()
 	defer endPruning()
 

@@ -15,6 +15,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/redisstore"
 	"github.com/leasehold-dev/leasehold/adapters/sqlitestore"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/internal/reread"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -140,6 +141,13 @@ func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger, repair
 		Shards: int(c.RedisShards), Repair: repair, SentinelMaster: c.RedisSentinelMaster,
 		SentinelUsername: c.RedisSentinelUser, SentinelPassword: c.RedisSentinelPassword, AllowEviction: c.RedisAllowEviction,
 	}
+	if c.RedisPasswordFile != "" {
+		file, err := reread.Token(c.RedisPasswordFile)
+		if err != nil {
+			return nil, "", usage("%s: %w", c.Name("LEASEHOLD_REDIS_PASSWORD_FILE"), err)
+		}
+		o.PasswordNow = file.Again
+	}
 	if c.RedisTLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -149,7 +157,7 @@ func openRedis(ctx context.Context, c *settings.Config, log *slog.Logger, repair
 	if err != nil {
 		return nil, "",
 			fmt.Errorf(
-				"%w\nSet --redis-addr, and if the server requires them --redis-user, LEASEHOLD_REDIS_PASSWORD and --redis-tls", err)
+				"%w\nSet --redis-addr, and if the server requires them --redis-user, --redis-password-file and --redis-tls", err)
 	}
 	for _, w := range store.Warnings() {
 		log.Warn(w)

@@ -57,6 +57,9 @@ const hidden = time.Minute
 // Run works until the context ends, or as long as --once or --drain says.
 func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	interruptsOf(ctx).endAtOnce()
+	if err := ofNoTenant("analyses belong"); err != nil {
+		return err
+	}
 	c, err := cmd.flags.load()
 	if err != nil {
 		return err

@@ -2,7 +2,7 @@
 export default {
   'screen.now': '現在', 'screen.lock': 'ロック', 'screen.work': '処理', 'screen.ids': 'ID', 'screen.placement': '配置', 'screen.happened': '履歴',
   nav: '画面', back: '最初から', you: '利用者', skip: '本文へ移動', language: '言語', loading: '読み込み中…', tenant: 'テナント', go: '移動', find: '検索', filter: '絞り込み', cancel: 'キャンセル', explain: '説明',
-  reason: '理由', 'reason.note': '監査ログに記録され、関係者に表示されます。', development: '開発モード', 'may.change': '管理者', 'may.read': '閲覧のみ', signout: 'サインアウト',
+  reason: '理由', 'reason.note': '監査ログに記録され、関係者に表示されます。', development: '開発モード', 'may.change': '管理者', 'may.runs': '実行のみ操作可', signout: 'サインアウト',
   'live.live': '{every} ごとに更新', 'live.failing': '更新できません(最終取得 {at})', pause: '一時停止', resume: '再開',
   signin: 'サインイン', 'signin.why': 'このサーバーは呼び出し元を検証します。発行者のベアラートークンを貼り付けてください。表示と操作の範囲は、そのトークンの権限と同じです。', 'signin.token': 'ベアラートークン', 'signin.do': 'サインイン',
   'signin.kept': 'トークンはこのタブにだけ保存されます。再読み込みしても残り、サインアウトするかタブを閉じると消えます。', 'signin.cannot': 'いまサーバーを利用できません',
@@ -22,17 +22,19 @@ export default {
   fence: 'フェンス', 'fence.what': 'ロックで守る資源は、トークンが最新かどうかをフェンスに確認できます。フェンスは最大のトークンを記憶し、それより小さいものを拒否します。', 'fence.resource': '資源', 'fence.look': '読む', 'fence.highest': '最大のトークン:', 'fence.none': '{resource} のトークンは記憶されていません。', 'fence.reset': 'フェンスをリセット',
   'fence.resets': '{resource} のフェンスがトークン {token} を忘れます。最新のトークンが再び確認されるまで、古いものも通ります。すでに別のトークンが最大なら何も変更されません。',
 
-  'state.ACTIVE': '有効', 'state.RELEASED': '解放済み', 'state.EXPIRED': '期限切れ', 'state.RUNNING': '実行中', 'state.STALE': 'ワーカー喪失', 'state.PENDING': '待機中', 'state.READY': '完了', 'state.FAILED': '失敗', 'state.INTERRUPTED': '中断', 'state.FREE': '空き', 'state.LOCKED': '起動中', 'state.DRAINING': '移行中', 'state.LEFT': '退出', 'state.DEAD': '停止',
+  'state.ACTIVE': '有効', 'state.RELEASED': '解放済み', 'state.EXPIRED': '期限切れ', 'state.RUNNING': '実行中', 'state.STALE': 'ワーカー喪失', 'state.PENDING': '待機中', 'state.READY': '完了', 'state.FAILED': '失敗', 'state.FREE': '空き', 'state.LOCKED': '起動中', 'state.DRAINING': '移行中', 'state.LEFT': '退出', 'state.DEAD': '停止',
   'failures.one': '失敗 {n} 回', 'failures.many': '失敗 {n} 回', 'takeovers.one': '引き継ぎ {n} 回', 'takeovers.many': '引き継ぎ {n} 回',
-  'work.prefix': 'ID の先頭', 'work.closed': '分析は表示できません', 'work.scope': '分析はテナントに属しません。ワーカーまたは管理者のスコープが必要です。', 'work.empty': '分析はありません', 'work.nomatch': '条件に合うものはありません', 'work.teach': '二重に実行してはならない処理がここに並びます。誰が実行しているか、何回失敗したか、停止したワーカーから何回引き継がれたかが分かります。お試しください:',
-  'work.result': '結果', 'work.stale': '引き継ぎ待ち。期限切れになったロックの保持者:', 'work.finished': '終了', 'work.retried': '再試行:', 'work.retry': '再試行', 'work.retries': '分析 {id} は待機中に戻り、再び実行できます。表示後に変わっていた場合は何も行いません。', 'work.unreadable': '読めない文書',
-  runs: '名前付きの実行', 'run.what': 'Idempotency-Key の付いた要求など、呼び出し元が名前を付けた実行です。しばらくすると削除されます。', 'run.name': '実行の名前 (結果を表示)', 'run.none': '実行 {id} はありません。',
+  'work.prefix': '名前の先頭', 'work.empty': '記録された処理はありません', 'work.nomatch': '条件に合うものはありません', 'work.teach': '二重に実行してはならない処理がここに並びます。誰が実行しているか、何回失敗したか、停止したワーカーから何回引き継がれたかが分かります。お試しください:',
+  'work.result': '結果', 'work.stale': '引き継ぎ待ち。期限切れになったロックの保持者:', 'work.finished': '{at} に終了', 'work.retried': '再試行・再実行:', 'work.retry': '再試行', 'work.again': '再実行', 'work.remove': '削除', 'work.unreadable': '読めない文書',
+  'work.analysis': '分析', 'work.due': '予定時刻 {at}', 'work.kept': '{at} まで保存', 'work.both': '{id} という名前の実行と分析があります。', 'work.gone': '一度も始まっていないか、記録が削除されたか、保存期間が過ぎています。',
+  'work.retry.does': '{id} は待機中に戻り、再び実行できます。表示後に変わっていた場合は何も行いません。', 'work.again.does': '{id} は待機中に戻ります。処理はもう一度行われ、これまでの結果は失われます。表示後に変わっていた場合は何も行いません。', 'work.remove.does': '{id} の記録を結果とともに削除します。以後この名前は新しいものとして扱われ、前に終わった処理でも、次に始めた人がもう一度行います。',
+  'work.retrymany': 'これら {n} 件は待機中に戻り、再び実行できます。表示後に変わったものには何もしません。', 'work.did': '{n} 件を再試行しました。',
 
   'ids.taken': '貸し出し中', 'ids.full': '枯渇', 'ids.now': '枯渇中', 'ids.no': '見込みなし', 'ids.next': '次に空くまで', 'ids.map': '名前空間', 'ids.picture': 'マシン ID {units} 個のうち {leased} 個が貸し出し中', 'ids.legend.free': '空き', 'ids.legend.leased': '貸し出し中: 短い・長い、最大 {time}', 'ids.look': '番号を調べる', 'ids.free': '{n} 番は空いています。', 'ids.leased': '{n} 番は、更新されなければ最大 {time} 貸し出し中です。',
   'ids.teach': 'ID を作るプロセスはそれぞれマシン ID を借り、同じ ID が二度作られないようにします。いま借りているプロセスはありません。', 'ids.services': 'サービス別のリース', id: 'ID を解読', 'id.label': 'ID (数値)', 'id.do': '解読', 'id.digits': 'ID は20桁以内の数値です。', 'id.reserve': 'この名前空間の ID ではありません。最上位のビットが 0 ではありません。', 'id.at': '作成時刻', 'id.machine': 'マシン ID', 'id.sequence': '連番', 'id.leased': 'リースあり', 'id.fallback': 'リースなしで作成',
 
   'place.cluster': 'クラスター', 'place.empty': 'クラスターに参加したプロセスはありません', 'place.noepoch': 'このクラスターにはまだメンバーがいません', 'place.teach': 'ルーム、セッション、デバイスなどを受け持つプロセスがクラスターに参加し、各対象は最大でも一つのメンバーでだけ有効になります。お試しください:', 'place.members': 'メンバー', 'place.partitions': 'パーティション', 'place.epoch': 'エポック', 'place.status': '配置', 'place.READY': '可能', 'place.UNDETERMINED': '有効なメンバーなし', 'place.full': '満員',
-  'place.find': '対象を探す', 'place.kind': '種類', 'place.id': 'ID', 'place.partition': 'パーティション', 'place.owner': '所有者', 'place.placed': '配置される場所', 'place.activation': '有効化', 'place.never': '記録なし', 'place.picture': '{members} メンバー上の {partitions} パーティション', 'place.last': '直近のエポックで動いたもの', 'place.since': 'エポック {epoch} の開始:', 'place.moved': '{n} パーティションが移動しました。', 'place.unseen': 'どこへ移動したかの記録は残っていません。過去のエポックの保存期間は1日です。', 'place.events': '直近1時間の出来事', 'place.noevents': '変化はありません。',
+  'place.find': '対象を探す', 'place.kind': '種類', 'place.id': 'ID', 'place.partition': 'パーティション', 'place.owner': '所有者', 'place.placed': '配置される場所', 'place.activation': '有効化', 'place.alarm': 'アラーム', 'place.due': '時刻到来', 'place.never': '記録なし', 'place.picture': '{members} メンバー上の {partitions} パーティション', 'place.last': '直近のエポックで動いたもの', 'place.since': 'エポック {epoch} の開始:', 'place.moved': '{n} パーティションが移動しました。', 'place.unseen': 'どこへ移動したかの記録は残っていません。過去のエポックの保存期間は1日です。', 'place.events': '直近1時間の出来事', 'place.noevents': '変化はありません。',
 
   had: '誰が持っていたか', 'had.what': 'このサーバーの監査ファイルと、ローテーションされたファイルから調べます (新しいものから 64 MiB)。ほかのサーバーのファイルは別にあります。', 'had.at': '時刻 (このブラウザーのタイムゾーン)。空なら最近のリース', 'had.ask': '調べる', 'had.possibly': '可能性あり: その時刻まで更新されていれば',
   'had.none': 'これに関するイベントはありません。', 'had.noone': 'その時刻には誰も持っていませんでした。', 'had.before': '最初のイベントより前です。誰が持っていたかは分かりません。', 'had.then': 'その時刻の保持者', 'had.earlier': '一つ前のリース', 'had.later': '一つ後のリース', 'had.latest': '最近のリース', 'had.more.one': 'これより古い {n} 件は省略しました。', 'had.more.many': 'これより古い {n} 件は省略しました。',
@@ -43,7 +45,7 @@ export default {
   'happened.closed': '表示できません', 'happened.scope': '誰が何を求めたかは管理者にだけ表示します。トークンに管理者のスコープがありません。', 'happened.off': 'このプロセスは要求を記憶していません。', 'happened.request': '要求', 'happened.http': '通信', 'happened.took': '{ms} ms', 'happened.action': '操作', 'happened.owner': '所有者',
   'problem.field': '項目', 'problem.owner_id': '保持者', 'problem.expires_at': '期限', 'problem.retry_after_ms': '再試行まで', 'problem.position': '順番', 'problem.highest_token': '最大のトークン', 'problem.lock_key': 'ロック', 'problem.epoch': 'エポック', 'problem.incarnation': '世代', 'problem.retry': '後で同じ要求は', 'problem.may': '成功する可能性あり', 'problem.maynot': '成功しない',
 
-  state: '状態', 'live.paused': '一時停止中：{at} 時点', 'live.pausedsilent': '一時停止中。{at} から応答なし', 'live.silent': '{at} から応答なし', pages: 'ページ', 'page.shown': '{page} ページ目：{n} 件を表示、{looked} 件を確認', 'page.before': '前へ', 'page.next': '次へ', 'page.none': 'このページには該当なし。続きのページがあります', 'survey.part': '最初の {n} 件を確認した結果（{at}）', 'survey.more': 'さらに確認', 'survey.whole': '{n} 件すべてを確認（{at}）', 'survey.at': '{at} 時点', 'survey.failed': 'いまは数えられませんでした。', 'now.ending': 'まもなく失効', 'work.name': '分析（ID を指定）', 'work.all': 'すべての作業', 'work.missing': '分析 {id} はありません', 'work.runs': '最後に正常に終わって以降の実行', 'work.failures': '失敗した実行', 'work.norequests': 'このプロセスには、これについての要求の記憶がありません。', 'work.retryall': 'この {n} 件を再試行…', 'work.retrymany.one': '{n} 件の分析が待機中に戻り、再び実行できます。表示後に変わっていれば何もしません。', 'work.retrymany.many': 'これら {n} 件の分析が待機中に戻り、再び実行できます。表示後に変わったものには何もしません。', 'work.preview': '再試行されるもの', 'work.did.one': '{n} 件の分析を再試行しました。', 'work.did.many': '{n} 件の分析を再試行しました。', 'work.notsent': '未送信：その前の要求が失敗しました。', 'happened.first': '{of} 件のうち最新の {n} 件。', 'happened.more': 'さらに表示', 'happened.older': '記憶しているさらに古いものは表示していません。ID で検索してください。', 'place.others': '一覧にないクラスターもあります。名前を入力してください。', 'place.behind': 'まだ読んでいないイベントがあります。最新のものは続いて表示します。', 'place.all': 'クラスター全体',
+  state: '状態', 'live.paused': '一時停止中：{at} 時点', 'live.pausedsilent': '一時停止中。{at} から応答なし', 'live.silent': '{at} から応答なし', pages: 'ページ', 'page.shown': '{page} ページ目：{n} 件を表示、{looked} 件を確認', 'page.before': '前へ', 'page.next': '次へ', 'page.none': 'このページには該当なし。続きのページがあります', 'survey.part': '最初の {n} 件を確認した結果（{at}）', 'survey.more': 'さらに確認', 'survey.whole': '{n} 件すべてを確認（{at}）', 'survey.at': '{at} 時点', 'survey.failed': 'いまは数えられませんでした。', 'now.ending': 'まもなく失効', 'work.name': '名前 (完全一致)', 'work.all': 'すべての処理', 'work.missing': '{id} の記録はありません', 'work.runs': '最後に正常に終わって以降の試行', 'work.failures': '失敗した試行', 'work.norequests': 'このプロセスには、これについての要求の記憶がありません。', 'work.retryall': 'この {n} 件を再試行…', 'work.preview': '再試行されるもの', 'work.notsent': '未送信：その前の要求が失敗しました。', 'happened.first': '{of} 件のうち最新の {n} 件。', 'happened.more': 'さらに表示', 'happened.older': '記憶しているさらに古いものは表示していません。ID で検索してください。', 'place.others': '一覧にないクラスターもあります。名前を入力してください。', 'place.behind': 'まだ読んでいないイベントがあります。最新のものは続いて表示します。', 'place.all': 'クラスター全体',
   'code.unknown': 'このページはコード {code} を知りません。', 'code.NO_RESPONSE': 'サーバーの応答がありません。ページは再試行します。', 'code.NO_PROBLEM': 'API 以外が応答しました。プロキシかもしれません。', 'code.PAGE_FAILED': 'ページ自体の不具合です。再読み込みしてください。',
   // エラーコード。contracts/codes.yaml から生成: make generate
   'code.INVALID_ARGUMENT': '項目の値が不正です。何も変更されていません。項目を直してください。',
@@ -86,8 +88,10 @@ export default {
   'code.ANALYSIS_LOCKED': '別のワーカーが実行中です。キューが後で再び配信します。',
   'code.RUN_INTERRUPTED': '結果が出る前に止まりました。要求を再送してください。',
   'code.ALREADY_FINISHED': '分析は終了しています。READY と FAILED は変わりません。',
-  'code.ANALYSIS_NOT_FAILED': '再試行できるのは FAILED の分析だけです。',
-  'code.ANALYSIS_CHANGED': '読み取り後に再び失敗したか、再試行されました。確認し直してください。',
+  'code.NOT_FAILED': '再試行できるのは FAILED のものだけです。',
+  'code.NOT_READY': 'もう一度実行できるのは READY の実行だけです。',
+  'code.END_CHANGED': '読み取り後に再び実行され、終わりました。確認し直してください。',
+  'code.RUN_IN_PROGRESS': 'ワーカーが実行中です。終わった後に削除できます。',
   'code.PAYLOAD_TOO_LARGE': '本文が大きすぎます。',
   'code.REQUEST_ID_REUSED': 'この request_id は、別の内容か、終わったリースに使われました。コマンドごとに新しくしてください。',
   'code.RUN_DIFFERS': 'この名前は別の内容に使われました。別の名前にしてください。',

@@ -19,10 +19,13 @@ export async function refusals(caller, parameters, signal) {
   }
 }
 
+// flagOf is the tenant as a command has it, where it is not the one that commands are for by themselves.
+export const flagOf = (tenant) => (tenant === 'default' ? '' : /^[\w.-]+$/.test(tenant) ? `--tenant ${tenant} ` : '--tenant … ')
+
 // lockOf is the key of the lock that a path is about.
 export const lockOf = (p) => { const m = /\/locks\/([^/]+)\/acquire$/.exec(p); try { return m && decodeURIComponent(m[1]) } catch { return null } }
 
-const survey = new Survey('locks')
+const survey = new Survey()
 
 // ending is what the API calls so: less than a third of a lease is left.
 const ending = (l) => l.state === 'ACTIVE' && l.mode !== 'rate' && leases(l).some((h) => left(h.expires) < (h.ttl * 1000) / 3)
@@ -39,8 +42,8 @@ async function load({ tenant, caller, q, signal, before, changed }) {
   const { locks: list, counts, next_page_token: next } = locks.body
   // A page that is all there is says all; also of locks that no one holds and some wait for, if there are none.
   const seen = list.filter((l) => waiting(l) > 0)
-  if (!tokens.length && !next && !owner_id && (state === 'ACTIVE' || state === 'ALL') && seen.length === counts.waited_for) survey.whole(about + prefix, counts, list.filter((l) => waiting(l) > 0 || ending(l)))
-  else survey.read(about, { prefix }, signal, changed)
+  if (!tokens.length && !next && !owner_id && (state === 'ACTIVE' || state === 'ALL') && seen.length === counts.waited_for) survey.whole(counts, list.filter((l) => waiting(l) > 0 || ending(l)))
+  else survey.read({ locks: about }, { prefix }, signal, changed)
   for (const o of outcomes?.outcomes || []) if (o.tenant_id) tenants.add(o.tenant_id)
   const recent = (o) => now() - Date.parse(o.at) < recently
   const fresh = (outcomes?.outcomes || []).filter((o) => o.tenant_id === tenant && lockOf(o.path)?.startsWith(prefix || ''))
@@ -97,7 +100,7 @@ function View({ data, q, tenant, again }) {
   ${first && html`${group('contended', html`${t('now.contended')}${at}`, hot.map((k) => (known.has(k) ? row(known.get(k)) : html`<${Only} key=${k} name=${k} refused=${count.get(k)} />`)))}
     ${group('ending', html`${t('now.ending')}${at}`, late.map(row))}`}
   ${group('held', state === 'ALL' ? t('show.all') : state === 'ACTIVE' ? t('now.held') : t('state.' + state), rest.map(row))}
-  ${list.length === 0 && (first && !prefix ? html`<${Empty} title=${t('now.empty')}><p>${t('now.teach')}</p><${Command}>leasehold lock run my-lock ${tenant === 'default' ? '' : /^[\w.-]+$/.test(tenant) ? `--tenant ${tenant} ` : '--tenant … '}-- sleep 30<//><p class="note">${t('now.tenant', { tenant })}</p><//>`
+  ${list.length === 0 && (first && !prefix ? html`<${Empty} title=${t('now.empty')}><p>${t('now.teach')}</p><${Command}>leasehold lock run my-lock ${flagOf(tenant)}-- sleep 30<//><p class="note">${t('now.tenant', { tenant })}</p><//>`
     : html`<${Empty} title=${t(next ? 'page.none' : 'now.none')} />`)}
   <${Pages} link=${(page) => to(['now'], { ...filters, page })} tokens=${tokens} next=${next} n=${list.length} counts=${counts} />
   ${!data.watched && html`<p class="note">${t('now.unwatched')}</p>`}`

@@ -83,7 +83,8 @@ const Partitions = ({ topology, found }) => {
 const At = ({ placed }) => html`<dl class="labels"><div><dt>${t('place.partition')}</dt><dd>${placed.partition}</dd></div>
   ${placed.owner && html`<div><dt>${t('place.owner')}</dt><dd><${Text} v=${placed.owner.member} /></dd></div>`}
   ${placed.placed && html`<div><dt>${t('place.placed')}</dt><dd><${Text} v=${placed.placed.member} /></dd></div>`}
-  <div><dt>${t('place.activation')}</dt><dd>${placed.activation ? html`<${State} v=${placed.activation.phase} /> ${placed.activation.changed_at && html`<${Time} at=${placed.activation.changed_at} />`}` : t('place.never')}</dd></div></dl>`
+  <div><dt>${t('place.activation')}</dt><dd>${placed.activation ? html`<${State} v=${placed.activation.phase} /> ${placed.activation.changed_at && html`<${Time} at=${placed.activation.changed_at} />`}` : t('place.never')}</dd></div>
+  ${placed.activation?.alarm_at && html`<div><dt>${t('place.alarm')}</dt><dd><${Time} at=${placed.activation.alarm_at} />${placed.activation.alarm_tries > 0 && html` <span class="tag warm">${t('place.due')}</span>`}</dd></div>`}</dl>`
 
 function View({ data, args: [name, kind, id], tenant, caller }) {
   const { clusters, others, cluster, topology, events, behind, moved, placed } = data

@@ -1,41 +1,51 @@
 // What lists say beyond the page that is shown: how many there are of each kind, and which need a look. A page of the API reads 5000 documents at
-// most, and counts all that it read: a survey adds up the counts of one page or more, and says whether anything was left unread.
+// most, and counts all that it read: a survey adds up the counts of one page or more of each list, and says whether anything was left unread.
 import { get, query } from './api.js'
 import { html, t, clock, number } from './ui.js'
 
-const shown = 200 // of what needs a look
+const shown = 200 // of what needs a look, of each list
+
+// total adds the counts of a page to those of others.
+export function total(sum, counts) {
+  for (const [k, v] of Object.entries(counts)) sum[k] = (sum[k] || 0) + v
+}
 
 export class Survey {
-  // name is that of the entries of a page, such as 'locks'.
-  constructor(name) { Object.assign(this, { name, of: '', sum: null, deep: 1, busy: false, failed: null }) }
+  constructor() { Object.assign(this, { of: '', sum: null, deep: 1, busy: false, failed: null }) }
 
   // pace is how long a sum is good for, in milliseconds: a survey reads about as many documents a second as a page of a hundred that is read every three.
   get pace() { return Math.max(3000, (this.sum?.counts.documents || 0) * 30) }
 
-  // read begins a survey of a path if the one before is of another, or too old. changed is called when it has ended.
-  read(path, parameters, signal, changed) {
-    const of = path + query(parameters)
+  // read begins a survey of lists, which are paths by the names of their entries, if the one before is of others, or too old. changed is called when it has ended.
+  read(lists, parameters, signal, changed) {
+    const of = JSON.stringify(lists) + query(parameters)
     if (of !== this.of) Object.assign(this, { of, sum: null, deep: 1, busy: false, failed: null })
     if (this.busy || (this.sum && Date.now() - this.sum.read < this.pace)) return
     this.busy = true
-    this.add(of, path, parameters, signal).then((sum) => { if (of === this.of) Object.assign(this, { sum, failed: null }) }, (failed) => { if (of === this.of && !signal.aborted) this.failed = failed })
+    this.add(of, lists, parameters, signal).then((sum) => { if (of === this.of) Object.assign(this, { sum, failed: null }) }, (failed) => { if (of === this.of && !signal.aborted) this.failed = failed })
       .finally(() => { if (of === this.of) { this.busy = false; changed() } })
   }
 
-  async add(of, path, parameters, signal) {
-    const sum = { counts: {}, urgent: [], next: undefined, at: null, read: 0 }
-    for (let n = 0; n < this.deep && of === this.of && (n === 0 || sum.next); n++) {
-      const { body } = await get(path + query({ ...parameters, urgent: true, page_size: shown, page_token: sum.next }), { signal })
-      for (const [k, v] of Object.entries(body.counts)) sum.counts[k] = (sum.counts[k] || 0) + v
-      sum.urgent.push(...body[this.name])
-      sum.next = body.next_page_token
-      if (sum.urgent.length >= shown) break
-    }
-    return { ...sum, at: new Date(), read: Date.now() }
+  async add(of, lists, parameters, signal) {
+    const counts = {}
+    let more = false
+    const urgent = await Promise.all(Object.entries(lists).map(async ([name, path]) => {
+      const found = []
+      let next
+      for (let n = 0; n < this.deep && of === this.of && (n === 0 || next) && found.length < shown; n++) {
+        const { body } = await get(path + query({ ...parameters, urgent: true, page_size: shown, page_token: next }), { signal })
+        total(counts, body.counts)
+        found.push(...body[name])
+        next = body.next_page_token
+      }
+      more ||= !!next
+      return found
+    }))
+    return { counts, urgent: urgent.flat(), next: more, at: new Date(), read: Date.now() }
   }
 
   // whole takes a page that has all there is for the survey: nothing more needs to be asked.
-  whole(of, counts, urgent) { Object.assign(this, { of: 'page ' + of, sum: { counts, urgent, next: undefined, at: null, read: 0 }, failed: null, busy: false }) }
+  whole(counts, urgent) { Object.assign(this, { of: 'page', sum: { counts, urgent, next: false, at: null, read: 0 }, failed: null, busy: false }) }
 
   // deeper has the next survey read twice as much.
   deeper() { Object.assign(this, { deep: this.deep * 2, sum: this.sum && { ...this.sum, read: 0 } }) }

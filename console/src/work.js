@@ -1,58 +1,75 @@
-// Work: the analyses and the runs by state, who runs them, how often they failed; one of them, with what was asked about it. Administrators can
-// retry analyses that FAILED, one or many.
+// Work: what must not run twice, by its state: the runs of the tenant, and the analyses for those who see them; who runs it, how often it failed;
+// one of them by its name, with what was asked about it. A run can be retried, run again and removed; an analysis retried, by administrators.
 import { get, post, path, query, requestID, Problem } from './api.js'
-import { html, t, Component, Text, Time, Bar, Fact, Panel, Find, Filters, Empty, Command, State, Dialog, duration, left, number, plural, visible, has, to, explain } from './ui.js'
-import { Survey, Looked, Pages, pagesOf } from './survey.js'
-import { refusals } from './now.js'
+import { html, t, Component, Text, Time, Bar, Fact, Panel, Find, Filters, Empty, Command, State, Dialog, date, duration, left, number, plural, visible, to, explain } from './ui.js'
+import { Survey, Looked, Pages, pagesOf, total } from './survey.js'
+import { refusals, flagOf } from './now.js'
 import { Outcomes } from './happened.js'
 import { Had } from './had.js'
 import { me } from './lock.js'
 
-const surveys = { analyses: new Survey('analyses'), runs: new Survey('runs') }
-const urgent = (a, is) => ['STALE', 'FAILED'].includes(is(a)) || (!a.locked && !a.finished && a.failures > 0)
+const survey = new Survey()
 
-// list reads a page, and sees to it that all are counted.
-async function list(kind, about, is, { q, signal, changed }, size) {
-  const prefix = q.get('prefix'), owner_id = q.get('owner'), state = q.get('state'), tokens = pagesOf(q.get(kind))
-  const { body } = await get(about + query({ prefix, owner_id, state, page_size: size, page_token: tokens.at(-1) }), { signal })
-  if (!tokens.length && !body.next_page_token && !owner_id && !state) surveys[kind].whole(about + prefix, body.counts, body[kind].filter((a) => urgent(a, is)))
-  else surveys[kind].read(about, { prefix }, signal, changed)
-  return { list: body[kind], counts: body.counts, next: body.next_page_token, tokens, unreadable: body.unreadable || [] }
+const kindOf = (a) => (a.run_id === undefined ? 'analysis' : 'run')
+const idOf = (a) => a.run_id ?? a.analysis_id
+const keyOf = (a) => kindOf(a) + '/' + idOf(a)
+
+// about is the path of all of a kind, of one, or of what is done to it.
+const about = (kind, tenant, ...rest) => (kind === 'run' ? path('tenants', tenant, 'runs', ...rest) : path('analyses', ...rest))
+
+// listsOf are the paths of what the caller sees, by the names of their entries. Analyses belong to no tenant.
+const listsOf = (tenant, caller) => ({ runs: about('run', tenant), ...((caller.worker || caller.administrator) && { analyses: about('analysis') }) })
+
+const states = ['FAILED', 'STALE', 'RUNNING', 'PENDING', 'READY'] // those that need a look first
+
+// stateOf is what the API calls so, whatever another program writes into the status of an analysis.
+const stateOf = (a) => (a.locked ? 'RUNNING' : a.finished ? a.status : a.owner_id ? 'STALE' : 'PENDING')
+const urgent = (a) => ['STALE', 'FAILED'].includes(stateOf(a)) || (stateOf(a) === 'PENDING' && a.failures > 0)
+
+// acts are what can be done to work by those who see it, and to which.
+const acts = {
+  retry: (a, caller) => stateOf(a) === 'FAILED' && (kindOf(a) === 'run' || caller.administrator),
+  again: (a) => stateOf(a) === 'READY' && kindOf(a) === 'run',
+  remove: (a) => stateOf(a) !== 'RUNNING' && kindOf(a) === 'run',
 }
 
-// one reads an analysis or a run, and what this process was asked about it.
-async function one(kind, id, { tenant, caller, signal }) {
-  const about = kind === 'run' ? path('tenants', tenant, 'runs', id) : path('analyses', id)
-  const [a, outcomes] = await Promise.all([
-    get(about, { signal }).then((r) => r.body, (e) => { if (e instanceof Problem && e.status === 404) return null; throw e }),
-    refusals(caller, { path: '/' + about + '/', page_size: 20 }, signal),
-  ])
-  return { kind, id, one: a, outcomes: outcomes?.outcomes }
+// one reads what has a name: the first of some kinds that there is, and what this process was asked about it; or all of them, if they are several.
+async function one(kinds, id, { tenant, caller, signal }) {
+  const all = await Promise.all(kinds.map((kind) => get(about(kind, tenant, id), { signal }).then((r) => r.body, (e) => { if (e instanceof Problem && e.status === 404) return null; throw e })))
+  const found = all.filter(Boolean), kind = found[0] ? kindOf(found[0]) : kinds[0]
+  return { kind, id, found, outcomes: found.length < 2 && (await refusals(caller, { path: '/' + about(kind, tenant, id) + '/', page_size: 20 }, signal))?.outcomes }
 }
+
+// analysesAt is before the token of a page in the address that begins among the analyses.
+const analysesAt = '~'
 
 async function load(of) {
-  const { tenant, caller, args: [kind, id] } = of
-  if (id && (kind === 'run' || kind === 'analysis')) return one(kind, id, of)
-  const sees = caller.worker || caller.administrator
-  const [runs, analyses] = await Promise.all([
-    list('runs', path('tenants', tenant, 'runs'), runState, of, 50),
-    sees ? list('analyses', 'v1/analyses', stateOf, of, 100) : null,
-  ])
-  const unreadable = [...(analyses?.unreadable || []), ...runs.unreadable].map((u) => ({ id: u.analysis_id || u.run_id, code: u.code }))
-  return { analyses, runs, unreadable }
+  const { tenant, caller, args: [kind, id], q, signal, changed } = of, lists = listsOf(tenant, caller)
+  if (id) return one(['run', 'analysis'].includes(kind) ? [kind] : lists.analyses ? ['run', 'analysis'] : ['run'], id, of)
+  const prefix = q.get('prefix'), owner_id = q.get('owner'), state = q.get('state'), tokens = pagesOf(q.get('page')), at = tokens.at(-1) || ''
+  const first = !at && !owner_id && !state, data = { work: [], counts: {}, unreadable: [], tokens, first }
+  for (const [name, list] of Object.entries(lists)) { // where the runs end, the analyses follow
+    const mark = name === 'runs' ? '' : analysesAt, here = at.startsWith(analysesAt) === !!mark
+    if (!here && !mark) continue
+    const { body } = await get(list + query({ prefix, owner_id, state, page_size: 100, page_token: here ? at.slice(mark.length) : '' }), { signal })
+    data.work.push(...body[name])
+    data.unreadable.push(...(body.unreadable || []))
+    total(data.counts, body.counts)
+    if (body.next_page_token) {
+      data.next = mark + body.next_page_token
+      break
+    }
+  }
+  if (first && !data.next) survey.whole(data.counts, data.work.filter(urgent))
+  else survey.read(lists, { prefix }, signal, changed)
+  return data
 }
-
-const order = ['FAILED', 'STALE', 'RUNNING', 'PENDING', 'INTERRUPTED', 'READY']
-// stateOf is RUNNING while a worker has the lock, and STALE if one had it and it expired: the next delivery, or the sweep, takes over.
-const stateOf = (a) => (a.locked ? 'RUNNING' : !a.finished && a.owner_id ? 'STALE' : a.status || 'PENDING')
-
-const runState = (r) => (r.locked ? 'RUNNING' : r.status || (r.owner_id ? 'STALE' : 'INTERRUPTED'))
 
 // takeovers is how many runs before the current one ended without a word: their workers died.
 const takeovers = (a) => Math.max(0, a.runs - 1)
 
 class Terms extends Component {
-  // The analysis shows when a lock ends, and not for how long it was: five minutes unless its worker said otherwise, or as long as was seen.
+  // It is shown when a lock ends, and not for how long it was: five minutes unless its worker said otherwise, or as long as was seen.
   longest = 300
   render({ a }) {
     this.longest = Math.max(this.longest, left(a.expires_at) / 1000)
@@ -60,70 +77,56 @@ class Terms extends Component {
   }
 }
 
-const Item = ({ a, id, kind, retry }) => html`<li class="work"><div class="row"><a class="key" href=${to(['work', kind, id])}><${Text} v=${id} mono cut /></a><span class="tags">${a.failures > 0 && html`<span class="tag hot">${plural('failures', a.failures)}</span>`}${takeovers(a) > 0 && html`<span class="tag warm">${plural('takeovers', takeovers(a))}</span>`}</span>
-    ${retry && html`<button class="quiet" onClick=${() => retry(a)}>${t('work.retry')}<span class="unseen"> ${visible(id)}</span></button>`}</div>
+const Act = ({ a, act, ask }) => html`<button class=${act === 'remove' ? 'quiet danger' : 'quiet'} onClick=${() => ask(act, a)}>${t('work.' + act)}<span class="unseen"> ${visible(idOf(a))}</span></button>`
+
+const times = { due_at: 'work.due', finished_at: 'work.finished', kept_until: 'work.kept' }
+
+const Item = ({ a, children }) => html`<li class="work"><div class="row"><a class="key" href=${to(['work', kindOf(a), idOf(a)])}><${Text} v=${idOf(a)} mono cut /></a><span class="tags">${kindOf(a) === 'analysis' && html`<span class="tag">${t('work.analysis')}</span>`}${a.status && ![stateOf(a), 'PENDING'].includes(a.status) && html`<span class="tag"><${Text} v=${a.status} /></span>`}${a.failures > 0 && html`<span class="tag hot">${plural('failures', a.failures)}</span>`}${takeovers(a) > 0 && html`<span class="tag warm">${plural('takeovers', takeovers(a))}</span>`}</span>${children}</div>
   ${a.locked && a.expires_at && html`<${Terms} a=${a} />`}
   ${stateOf(a) === 'STALE' && html`<p class="note">${t('work.stale')} <${Text} v=${a.owner_id} />${a.expires_at && html`, <${Time} at=${a.expires_at} />`}</p>`}
   ${a.failure_reason && html`<p class="note why"><${Text} v=${a.failure_reason} /></p>`}
   ${a.result && html`<details><summary>${t('work.result')}</summary><pre tabindex="0"><${Text} v=${a.result} /></pre></details>`}
-  ${a.finished_at && html`<p class="note">${t('work.finished')} <${Time} at=${a.finished_at} /></p>`}
+  ${Object.keys(times).some((f) => a[f]) && html`<p class="note">${Object.keys(times).filter((f) => a[f]).map((f) => t(times[f], { at: date(a[f]) })).join(' · ')}</p>`}
   ${a.retry && html`<p class="note">${t('work.retried')} <${Text} v=${a.retry.by} />, <${Time} at=${a.retry.at} />: <q><${Text} v=${a.retry.reason} /></q></p>`}</li>`
 
-const name = (s) => (has('state.' + s) ? t('state.' + s) : visible(s))
+// Group is what is in one state.
+const Group = ({ state, items, caller, ask }) => items.length > 0 && html`<section aria-labelledby=${state}><h2 class="group" id=${state}>${t('state.' + state)}</h2>
+  <ul class="locks">${items.map((a) => html`<${Item} key=${keyOf(a)} a=${a}>${acts.retry(a, caller) && html`<${Act} a=${a} act="retry" ask=${ask} />`}<//>`)}</ul></section>`
 
-// Groups are items by their state, those that need a look first.
-const Groups = ({ id, items, kind, is, retry }) => {
-  const by = new Map(order.map((s) => [s, []]))
-  for (const a of items) (by.get(is(a)) || by.set(is(a), []).get(is(a))).push(a)
-  return [...by].filter(([, l]) => l.length).map(([s, l]) => html`<section key=${s} aria-labelledby=${id + s}><h2 class="group" id=${id + s}>${name(s)}</h2>
-    <ul class="locks">${l.map((a) => { const n = a.analysis_id || a.run_id; return html`<${Item} key=${n} a=${a} id=${n} kind=${kind} retry=${s === 'FAILED' && retry} />` })}</ul></section>`)
-}
+const Counts = () => html`<dl class="facts">${states.map((s) => html`<${Fact} key=${s} name=${t('state.' + s)} level=${survey.sum?.counts[s.toLowerCase()] && { FAILED: 'gone', STALE: 'low' }[s]}>${survey.count((c) => c[s.toLowerCase()])}<//>`)}</dl>`
 
-// Counts are how many there are in each state.
-const Counts = ({ of }) => html`<dl class="facts">${[['failed', 'FAILED', 'gone'], ['stale', 'STALE', 'low'], ['running', 'RUNNING'], ['pending', 'PENDING'], ['ready', 'READY']]
-  .map(([c, s, tone]) => html`<${Fact} key=${s} name=${name(s)} level=${of.sum?.counts[c] ? tone || '' : ''}>${of.count((n) => n[c])}<//>`)}</dl>`
-
-// Part is a list with its counts, what needs a look, and the page.
-const Part = ({ kind, one, data, q, is, filters, again, retry, other }) => {
-  const survey = surveys[kind], first = !data.tokens.length && !q.get('owner') && !q.get('state'), id = (a) => a.analysis_id || a.run_id
-  const look = first ? survey.sum?.urgent || [] : [], shown = new Map(data.list.map((a) => [id(a), a])), found = new Set(look.map(id))
-  const all = [...look.map((a) => shown.get(id(a)) || a), ...data.list.filter((a) => !found.has(id(a)))]
-  return html`<${Counts} of=${survey} /><${Looked} of=${survey} again=${again} />${survey.failed && html`<p class="note" role="status">${t('survey.failed')}</p>`}
-    ${all.length > 0 && html`<${Groups} id=${kind + '-'} items=${all} kind=${one} is=${is} retry=${retry} />`}
-    ${all.length === 0 && (data.next || Object.values(filters).some(Boolean)) && html`<p class="note">${t(data.next ? 'page.none' : 'work.nomatch')}</p>`}
-    <${Pages} link=${(page) => to(['work'], { ...filters, ...other, [kind]: page })} tokens=${data.tokens} next=${data.next} n=${data.list.length} counts=${data.counts} />`
-}
-
-const states = ['', 'FAILED', 'STALE', 'RUNNING', 'PENDING', 'READY']
-
-// One is an analysis or a run by itself.
-const One = ({ data: { kind, id, one: a, outcomes }, retry, tenant, caller }) => {
-  const is = kind === 'run' ? runState : stateOf
-  return html`<p><a href="#/work">${t('work.all')}</a></p>${!a ? html`<${Empty} title=${t(kind === 'run' ? 'run.none' : 'work.missing', { id })}><p>${t('lock.nonewhy')}</p><//>`
-    : html`<${Panel} id="one" title=${html`<${Text} v=${id} mono />`} aside=${html`<${State} v=${is(a)} />${a.status && a.status !== is(a) && html`<span class="tag"><${Text} v=${a.status} /></span>`}`}>
-      <ul class="plain"><${Item} a=${a} id=${id} kind=${kind} retry=${is(a) === 'FAILED' && kind === 'analysis' && retry} /></ul>
-      <dl class="labels"><div><dt>${t('work.runs')}</dt><dd>${number(a.runs)}</dd></div><div><dt>${t('work.failures')}</dt><dd>${number(a.failures)}</dd></div></dl><//>`}
+// One is what has a name.
+const One = ({ data: { kind, id, found: [a, other], outcomes }, ask, tenant, caller }) => {
+  const all = html`<p><a href="#/work">${t('work.all')}</a></p>`
+  if (other) return html`${all}<p>${t('work.both', { id })}</p><ul class="locks"><${Item} a=${a} /><${Item} a=${other} /></ul>`
+  const may = a && Object.keys(acts).filter((act) => acts[act](a, caller))
+  return html`${all}${!a ? html`<${Empty} title=${t('work.missing', { id })}><p>${t('work.gone')}</p><//>`
+    : html`<${Panel} id="one" title=${html`<${Text} v=${id} mono />`} aside=${html`<${State} v=${stateOf(a)} />`}>
+      <ul class="plain"><${Item} a=${a} /></ul>
+      <dl class="labels"><div><dt>${t('work.runs')}</dt><dd>${number(a.runs)}</dd></div><div><dt>${t('work.failures')}</dt><dd>${number(a.failures)}</dd></div></dl>
+      ${may.length > 0 && html`<div class="actions">${may.map((act) => html`<${Act} key=${act} a=${a} act=${act} ask=${ask} />`)}</div>`}<//>`}
     <${Had} key=${kind + id} of=${{ kind, key: id, ...(kind === 'run' && { tenant_id: tenant }) }} caller=${caller} />
     ${outcomes && html`<${Panel} id="requests" title=${t('lock.requests')}>${outcomes.length ? html`<${Outcomes} list=${outcomes} />` : html`<p class="note">${t('work.norequests')}</p>`}<//>`}`
 }
 
 class View extends Component {
-  state = { asks: null, done: null } // the analyses to retry
-  retry = async (reason) => {
-    const one = (a) => post(path('analyses', a.analysis_id, 'retry'), { request_id: requestID(), reason, ...(a.finished_at && { finished_at: a.finished_at }), ...me(this.props.caller) })
-    const { asks } = this.state
-    if (asks.length === 1) return void await one(asks[0])
+  state = { asks: null, done: null } // what is to be done, and to which; the request has one ID, so that sent twice it is done once
+  ask = (act, ...list) => this.setState({ asks: { act, list, request_id: requestID() }, done: null })
+  does = async (reason) => {
+    const { tenant, caller } = this.props, { act, list, request_id } = this.state.asks
+    const one = (a) => post(about(kindOf(a), tenant, idOf(a), act), { request_id, reason, ...(act !== 'remove' && a.finished_at && { finished_at: a.finished_at }), ...me(caller) })
+    if (list.length === 1) return void await one(list[0])
     const refused = []
     let done = 0
-    for (const a of asks) {
+    for (const a of list) {
       try {
         await one(a)
         done++
       } catch (e) {
         if (!(e instanceof Problem)) throw e
-        refused.push([a.analysis_id, e.problem.code])
+        refused.push([a, e.problem.code])
         if (e.status === 0 || e.status === 401 || e.status === 429 || e.status >= 500) { // the others would fare no better
-          refused.push(...asks.slice(done + refused.length).map((x) => [x.analysis_id, 'NOT_SENT']))
+          refused.push(...list.slice(done + refused.length).map((x) => [x, 'NOT_SENT']))
           break
         }
       }
@@ -131,25 +134,24 @@ class View extends Component {
     this.setState({ done: { done, refused } })
   }
   render({ data, q, caller, tenant, again }, { asks, done }) {
-    const ask = caller.administrator && ((a) => this.setState({ asks: [a], done: null }))
-    const dialog = asks && html`<${Dialog} title=${t('work.retry')} what=${asks.length > 1 ? plural('work.retrymany', asks.length) : t('work.retries', { id: asks[0].analysis_id })} does=${t('work.retry')} act=${this.retry} close=${(did) => { this.setState({ asks: null }); if (did) { surveys.analyses.dated(); again() } }}>
-      ${asks.length > 1 && html`<ul class="preview" tabindex="0" aria-label=${t('work.preview')}>${asks.map((a) => html`<li key=${a.analysis_id}><${Text} v=${a.analysis_id} mono /> <span class="note"><${Text} v=${a.failure_reason || ''} cut /></span></li>`)}</ul>`}<//>`
-    if (data.kind) return html`<${One} data=${data} retry=${ask} tenant=${tenant} caller=${caller} />${dialog}`
-    const { analyses, runs, unreadable } = data
-    const filters = { prefix: q.get('prefix'), owner: q.get('owner'), state: q.get('state') }
-    const failed = [...new Map([...(filters.owner || filters.state || analyses?.tokens.length ? [] : surveys.analyses.sum?.urgent || []), ...(analyses?.list || [])].filter((a) => stateOf(a) === 'FAILED').map((a) => [a.analysis_id, a])).values()].slice(0, 100)
-    return html`<${Filters} id="by-" path=${['work']} fields=${[{ name: 'prefix', label: t('work.prefix'), value: filters.prefix }, { name: 'owner', label: t('happened.owner'), value: filters.owner },
-        { name: 'state', label: t('state'), value: filters.state, options: states.map((s) => [s, s ? name(s) : t('show.all')]) }]} />
-      ${!analyses ? html`<${Empty} title=${t('work.closed')}><p>${t('work.scope')}</p><//>` : html`
-        ${done && html`<div class="banner" role="status"><p>${plural('work.did', done.done)}</p>${done.refused.length > 0 && html`<ul>${done.refused.map(([id, code]) => html`<li key=${id}><${Text} v=${id} mono /> <span class="code">${visible(code)}</span> ${code === 'NOT_SENT' ? t('work.notsent') : explain(code)}</li>`)}</ul>`}</div>`}
-        <${Part} kind="analyses" one="analysis" data=${analyses} q=${q} is=${stateOf} filters=${filters} again=${again} retry=${ask} other=${{ runs: q.get('runs') }} />
-        ${caller.administrator && failed.length > 1 && html`<p class="actions"><button class="quiet danger" onClick=${() => this.setState({ asks: failed, done: null })}>${t('work.retryall', { n: failed.length })}</button></p>`}
-        ${!analyses.list.length && !analyses.next && !analyses.tokens.length && !Object.values(filters).some(Boolean) && html`<${Empty} title=${t('work.empty')}><p>${t('work.teach')}</p><${Command}>leasehold once nightly-report -- ./report.sh<//><//>`}
-        <${Find} id="analysis" label=${t('work.name')} find=${(id) => { if (id) location.hash = to(['work', 'analysis', id]) }} />`}
-      ${unreadable.length > 0 && html`<${Panel} id="unreadable" title=${t('work.unreadable')}><ul class="plain">${unreadable.map((u) => html`<li key=${u.id}><${Text} v=${u.id} mono /> <span class="code">${u.code}</span></li>`)}</ul><//>`}
-      <${Panel} id="runs" title=${t('runs')}><p class="note">${t('run.what')}</p>
-        <${Part} kind="runs" one="run" data=${runs} q=${q} is=${runState} filters=${filters} again=${again} other=${{ analyses: q.get('analyses') }} />
-        <${Find} id="run" label=${t('run.name')} find=${(id) => { if (id) location.hash = to(['work', 'run', id]) }} /><//>
+    const many = asks?.list.length > 1
+    const dialog = asks && html`<${Dialog} title=${t('work.' + asks.act)} what=${many ? t('work.retrymany', { n: number(asks.list.length) }) : t(`work.${asks.act}.does`, { id: idOf(asks.list[0]) })} does=${t('work.' + asks.act)} act=${this.does} close=${(did) => { this.setState({ asks: null }); if (did) { survey.dated(); again() } }}>
+      ${many && html`<ul class="preview" tabindex="0" aria-label=${t('work.preview')}>${asks.list.map((a) => html`<li key=${keyOf(a)}><${Text} v=${idOf(a)} mono /> <span class="note"><${Text} v=${a.failure_reason || ''} cut /></span></li>`)}</ul>`}<//>`
+    if (data.found) return html`<${One} data=${data} ask=${this.ask} tenant=${tenant} caller=${caller} />${dialog}`
+    const { work, counts, unreadable, tokens, next, first } = data, filters = { prefix: q.get('prefix'), owner: q.get('owner'), state: q.get('state') }
+    // What needs a look, as the page has it if it does, and the rest of the page.
+    const all = [...new Map([...(first && survey.sum?.urgent || []), ...work].map((a) => [keyOf(a), a])).values()].sort((a, b) => (kindOf(b) === 'run') - (kindOf(a) === 'run'))
+    const failed = all.filter((a) => acts.retry(a, caller)).slice(0, 100)
+    return html`<${Counts} /><${Looked} of=${survey} again=${again} />${survey.failed && html`<p class="note" role="status">${t('survey.failed')}</p>`}
+      <${Filters} id="by-" path=${['work']} fields=${[{ name: 'prefix', label: t('work.prefix'), value: filters.prefix }, { name: 'owner', label: t('happened.owner'), value: filters.owner },
+        { name: 'state', label: t('state'), value: filters.state, options: ['', ...states].map((s) => [s, t(s ? 'state.' + s : 'show.all')]) }]} />
+      ${done && html`<div class="banner" role="status"><p>${t('work.did', { n: number(done.done) })}</p>${done.refused.length > 0 && html`<ul>${done.refused.map(([a, code]) => html`<li key=${keyOf(a)}><${Text} v=${idOf(a)} mono /> <span class="code">${visible(code)}</span> ${code === 'NOT_SENT' ? t('work.notsent') : explain(code)}</li>`)}</ul>`}</div>`}
+      ${states.map((s) => html`<${Group} key=${s} state=${s} items=${all.filter((a) => stateOf(a) === s)} caller=${caller} ask=${this.ask} />`)}
+      ${all.length === 0 && (!first || filters.prefix || next ? html`<${Empty} title=${t(next ? 'page.none' : 'work.nomatch')} />` : html`<${Empty} title=${t('work.empty')}><p>${t('work.teach')}</p><${Command}>leasehold once ${flagOf(tenant)}nightly-report -- ./report.sh<//><//>`)}
+      <${Pages} link=${(page) => to(['work'], { ...filters, page })} tokens=${tokens} next=${next} n=${work.length} counts=${counts} />
+      ${failed.length > 1 && html`<p class="actions"><button class="quiet danger" onClick=${() => this.ask('retry', ...failed)}>${t('work.retryall', { n: failed.length })}</button></p>`}
+      <${Find} id="name" label=${t('work.name')} find=${(id) => { if (id) location.hash = to(['work', 'name', id]) }} />
+      ${unreadable.length > 0 && html`<${Panel} id="unreadable" title=${t('work.unreadable')}><ul class="plain">${unreadable.map((u) => html`<li key=${keyOf(u)}><${Text} v=${idOf(u)} mono /> <span class="code">${u.code}</span></li>`)}</ul><//>`}
       ${dialog}`
   }
 }

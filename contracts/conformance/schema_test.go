@@ -81,6 +81,7 @@ func TestTemplates(t *testing.T) {
 		{"lease", "lease", lock, `{` + owner + `}`, `"lock_key":"deploy/prod"`},
 		{"lease", "lease", lock, `{"mode": "permits", "limit": 3, ` + owner + `}`, `"permit":1`},
 		{"ended", "ended_lease", lock, `{"fencing_token": 7, ` + owner + `}`, `"fencing_token":7`},
+		{"lock", "lock", "/v1/tenants/acme/locks/deploy%2Fprod", `{}`, `"lock_key":"deploy/prod"`},
 		{"set", "lock_set", set, keys,
 			`"leases":[{"fencing_token":1,"lease_id":"lease-1","lock_key":"a"},{"fencing_token":2,"lease_id":"lease-2","lock_key":"b"}]`},
 		{"set_ended", "lock_set_released", set, `{"leases": [{"lock_key": "a", "fencing_token": 9}], ` + owner + `}`,
@@ -112,7 +113,7 @@ func TestTemplates(t *testing.T) {
 	}
 	for _, name := range conformance.Templates() {
 		if !slices.Contains([]string{
-			"lease", "ended", "set", "set_ended", "run", "run_locked", "run_finished", "run_refreshed", "run_released",
+			"lease", "ended", "lock", "set", "set_ended", "run", "run_locked", "run_finished", "run_refreshed", "run_released",
 			"run_ended", "machine_ids", "events",
 		}, name) {
 			t.Errorf("the template %q is not checked", name)

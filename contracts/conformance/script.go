@@ -47,7 +47,8 @@ const (
 	Once  Area = "once"  // runs that take effect once
 	IDs   Area = "ids"   // leases of machine IDs, and the IDs that are made with them
 
-	Events Area = "events" // the events of a cluster of placement, followed from place to place
+	Elections Area = "elections" // leaders, on locks
+	Events    Area = "events"    // the events of a cluster of placement, followed from place to place
 )
 
 // Client is how the client under test is set up.
@@ -85,7 +86,7 @@ type Step struct {
 	Key     string          `json:"key,omitempty"`     // of the lock, the ID of the run, or the cluster
 	Keys    []string        `json:"keys,omitempty"`    // of several locks
 	Of      string          `json:"of,omitempty"`      // what was obtained by an earlier call
-	Count   int             `json:"count,omitempty"`   // of IDs, or events; 0 is 1
+	Count   int             `json:"count,omitempty"`   // of IDs, events or leaders; 0 is 1
 	Options json.RawMessage `json:"options,omitempty"` // see [Options]
 
 	// What belongs to Request.
@@ -113,7 +114,7 @@ type Step struct {
 // Options are those of a call. Times are in seconds.
 type Options struct {
 	TTL       int64             `json:"ttl,omitempty"`
-	Wait      float64           `json:"wait,omitempty"` // at most; 0 is until the call is cancelled
+	Wait      *float64          `json:"wait,omitempty"` // at most; 0 does not wait; left out, until the call is cancelled
 	Shared    bool              `json:"shared,omitempty"`
 	Permits   int               `json:"permits,omitempty"`
 	Fair      bool              `json:"fair,omitempty"`
@@ -128,6 +129,7 @@ type Options struct {
 
 	Heartbeat   float64 `json:"heartbeat,omitempty"` // of a run
 	MaxFailures int64   `json:"max_failures,omitempty"`
+	Takeovers   *int64  `json:"max_takeovers,omitempty"`
 	Fingerprint string  `json:"fingerprint,omitempty"`
 
 	Service     string `json:"service,omitempty"` // of a generator
@@ -244,7 +246,7 @@ func Parse(name string, text []byte) (*Script, error) {
 
 // check says what is wrong with a script.
 func (s *Script) check() error {
-	if !slices.Contains([]Area{Locks, Once, IDs, Events}, s.Area) {
+	if !slices.Contains([]Area{Locks, Once, IDs, Elections, Events}, s.Area) {
 		return fmt.Errorf("area is %q", s.Area)
 	}
 	if s.Proves == "" || len(s.Steps) == 0 {

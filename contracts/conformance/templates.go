@@ -85,6 +85,13 @@ var templates = map[string]func(request) any{
 			State:        contracts.StateReleased,
 		}
 	},
+	"lock": func(r request) any {
+		return contracts.Lock{
+			TenantID: r.segment("tenants"), LockKey: r.segment("locks"), LeaseID: "lease-1", OwnerID: "another",
+			State: contracts.StateActive, AcquiredAt: stamp(0), ExpiresAt: stamp(30), TTLSeconds: 30,
+			Metadata: contracts.Metadata{},
+		}
+	},
 	"set": func(r request) any {
 		ttl := r.number("ttl_seconds", 30)
 		return contracts.LockSet{
@@ -114,7 +121,7 @@ var templates = map[string]func(request) any{
 	},
 	"run_finished": func(r request) any {
 		return contracts.RunSkipped{RunID: r.segment("runs"), Reason: contracts.SkipAlreadyFinished,
-			Status: contracts.AnalysisReady}
+			Status: contracts.RunReady}
 	},
 	"run_refreshed": func(r request) any {
 		ttl := r.number("ttl_seconds", 300)
@@ -125,7 +132,7 @@ var templates = map[string]func(request) any{
 	},
 	"run_released": func(r request) any { return contracts.RunReleased{RunID: r.segment("runs")} },
 	"run_ended": func(r request) any {
-		return contracts.RunFinished{RunID: r.segment("runs"), Status: contracts.AnalysisEnd(r.text("status"))}
+		return contracts.RunFinished{RunID: r.segment("runs"), Status: contracts.RunEnd(r.text("status"))}
 	},
 
 	// Machine IDs.

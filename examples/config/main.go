@@ -60,7 +60,11 @@ func (c config) read() (routes, keys string, err error) {
 
 // process is a reader or the writer.
 func process(ctx context.Context, name, server string, files config) error {
-	holder, err := client.NewLocks(server, "default", &client.LocksOptions{Locks: locks.Options{Owner: name}})
+	c, err := client.New(server, nil)
+	if err != nil {
+		return err
+	}
+	holder, err := c.Locks("default", &locks.Options{Owner: name})
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@
 #
 # In a crontab it is the one line
 #
-#	17 2 * * *  leasehold once nightly-report --every 24h --skip -q -- /usr/local/bin/report
+#	5,35 * * * *  leasehold once nightly-report --at 02:00 --tz Europe/Berlin --skip -q -- /usr/local/bin/report
 #
 # with LEASEHOLD_SERVER set. Here three of them start at once, on a store in a file instead of a server: one
 # runs the job, and the others say nothing, as cron would send that as a mail. One that is late does nothing, either.
@@ -24,8 +24,8 @@ echo "$1 is done"
 REPORT
 chmod +x "$folder/report"
 
-machine() { # the longest window, so that none ends while the example runs
-  leasehold once nightly-report --every 8784h --skip -q --store sqlite --data "$folder/data" -- "$folder/report" "$1"
+machine() { # due so seldom that no next time comes while the example runs
+  leasehold once nightly-report --every 8000h --skip -q --store sqlite --data "$folder/data" -- "$folder/report" "$1"
 }
 machine alpha &
 machine bravo &

@@ -1,22 +1,20 @@
-// Command cronjob shows a job that several machines have in their crontabs, and that must not run twice at once. Run it
-// with
+// Command cronjob shows a job that several machines have in their crontabs, and that must run once a night. Run it with
 //
 //	go run ./examples/cronjob
 //
-// It starts a server in memory and three processes, as cron would on three machines in the same minute. One gets the
-// lock and does the job, the others skip it. In a shell, the same is one line: see cronjob.sh beside this file.
+// It starts a server in memory and three processes, as cron would on three machines in the same minute. One does the
+// job, the others skip it. In a shell, the same is one line: see cronjob.sh beside this file.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/examples/internal/start"
-	"github.com/leasehold-dev/leasehold/locks"
+	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/once/calendar"
 )
 
 func main() {
@@ -25,26 +23,33 @@ func main() {
 
 // job is what cron starts.
 func job(ctx context.Context, name, server string) error {
-	holder, err := client.NewLocks(server, "default", &client.LocksOptions{Locks: locks.Options{Owner: name}})
+	c, err := client.New(server, nil)
 	if err != nil {
 		return err
 	}
-	err = holder.Do(ctx, "nightly-report", &locks.LockOptions{NoWait: true},
-		func(ctx context.Context, l *locks.Lock) error {
-			fmt.Println(name, "runs the job with the token", l.Token())
-			select { // the work; it stops when the lock is lost
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			fmt.Println(name, "is done")
-			return nil
-		})
-	if errors.Is(err, contracts.CodeLockHeld) {
-		fmt.Println(name, "skips it: the job runs elsewhere")
-		err = nil
+	nightly, err := calendar.New(calendar.Day, "02:00", time.UTC)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, holder.Close(ctx))
+	out, err := c.Runs("default").Run(ctx, "nightly-report", func(ctx context.Context, l once.Lock) (string, error) {
+		fmt.Println(name, "runs the job with the token", l.Token)
+		select { // the work; it stops when the lock is lost
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		fmt.Println(name, "is done")
+		return "", nil
+	}, &once.Options{Owner: name, Schedule: nightly})
+	switch {
+	case err != nil:
+		return err
+	case out.Status == once.Locked, out.Status == once.AlreadyFinished:
+		fmt.Println(name, "skips it: the job runs elsewhere, or is done")
+		return nil
+	default:
+		return out.Err
+	}
 }
 
 // show starts the server and the machines.

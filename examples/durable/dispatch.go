@@ -34,8 +34,8 @@ type dispatcher struct {
 // with the same name and the same payload, and Lambda returns the execution that is there. So nothing may be in the
 // payload that differs from run to run: no token, no time.
 func (d dispatcher) start(ctx context.Context, l once.Lock) (string, error) {
-	name := executionName(l.AnalysisID)
-	payload, err := json.Marshal(map[string]string{"analysis_id": l.AnalysisID})
+	name := executionName(l.RunID)
+	payload, err := json.Marshal(map[string]string{"analysis_id": l.RunID})
 	if err != nil {
 		return "", err
 	}

@@ -68,13 +68,13 @@ func (i invoked) Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Op
 // TestNotDurable: a function that is not durable would run again with each message. The analysis ends FAILED, which an
 // operator sees.
 func TestNotDurable(t *testing.T) {
-	_, err := dispatcher{invoked{}, "orders"}.start(t.Context(), once.Lock{AnalysisID: "order-1"})
+	_, err := dispatcher{invoked{}, "orders"}.start(t.Context(), once.Lock{RunID: "order-1"})
 	if err == nil || !strings.Contains(err.Error(), "orders is no durable function") {
 		t.Errorf("%v", err)
 	}
 	down := errors.New("throttled")
 	if _, err := (dispatcher{invoked{down}, "orders"}).start(t.Context(),
-		once.Lock{AnalysisID: "order-1"}); !errors.Is(err, down) {
+		once.Lock{RunID: "order-1"}); !errors.Is(err, down) {
 		t.Errorf("%v", err)
 	}
 }

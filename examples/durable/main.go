@@ -130,7 +130,7 @@ func show(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "an old message, when Lambda has forgotten the name: %d executions\n", api.executions())
-	if _, err := d.start(ctx, once.Lock{AnalysisID: "order-4"}); err != nil {
+	if _, err := d.start(ctx, once.Lock{RunID: "order-4"}); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "the same without the gate: %d executions\n", api.executions())

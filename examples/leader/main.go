@@ -35,8 +35,11 @@ func candidate(ctx context.Context, name, server string) error {
 		cancel()
 	}()
 	// short, so that it does not take long to see
-	holder, err := client.NewLocks(server, "default",
-		&client.LocksOptions{Locks: locks.Options{Owner: name, TTL: 2 * time.Second}})
+	c, err := client.New(server, nil)
+	if err != nil {
+		return err
+	}
+	holder, err := c.Locks("default", &locks.Options{Owner: name, TTL: 2 * time.Second})
 	if err != nil {
 		return err
 	}

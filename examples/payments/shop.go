@@ -87,6 +87,7 @@ func handler(ctx context.Context, dir, bank string) (http.Handler, error) {
 		return nil, err
 	}
 	m, err := idempotency.New(direct.Runs(runs.New(store, nil), "shop", 0), accountOf, &idempotency.Options{
+		Name:     "payments",
 		Required: true,
 		TTL:      2 * time.Second, // how long a payment waits after its process died; so short that it is easy to see
 	})

@@ -26,7 +26,11 @@ func main() {
 
 // job uses a connection twice.
 func job(ctx context.Context, name, server string) error {
-	holder, err := client.NewLocks(server, "default", &client.LocksOptions{Locks: locks.Options{Owner: name}})
+	c, err := client.New(server, nil)
+	if err != nil {
+		return err
+	}
+	holder, err := c.Locks("default", &locks.Options{Owner: name})
 	if err != nil {
 		return err
 	}

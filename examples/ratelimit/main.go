@@ -27,7 +27,11 @@ func main() {
 
 // caller calls the API four times, each time with a grant. The API is on the server, too.
 func caller(ctx context.Context, name, server string) error {
-	taker, err := client.NewLocks(server, "default", &client.LocksOptions{Locks: locks.Options{Owner: name}})
+	c, err := client.New(server, nil)
+	if err != nil {
+		return err
+	}
+	taker, err := c.Locks("default", &locks.Options{Owner: name})
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,11 @@ func main() {
 // work is one worker: it books again and again while it holds the lock.
 func work(ctx context.Context, name, server string) error {
 	// short, so that it does not take long to see
-	holder, err := client.NewLocks(server, "default",
-		&client.LocksOptions{Locks: locks.Options{Owner: name, TTL: 2 * time.Second}})
+	c, err := client.New(server, nil)
+	if err != nil {
+		return err
+	}
+	holder, err := c.Locks("default", &locks.Options{Owner: name, TTL: 2 * time.Second})
 	if err != nil {
 		return err
 	}

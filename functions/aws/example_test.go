@@ -30,8 +30,8 @@ func ExampleNewWorker() {
 	worker, err := aws.NewWorker(&tasks.Worker{
 		Gate: direct.Analyses(analysis.New(store, nil)),
 		Work: func(_ context.Context, l once.Lock) (string, error) {
-			fmt.Println("running", l.AnalysisID, "with the fence", l.Token)
-			return "s3://results/" + l.AnalysisID, nil
+			fmt.Println("running", l.RunID, "with the fence", l.Token)
+			return "s3://results/" + l.RunID, nil
 		},
 	}, nil)
 	if err != nil {

@@ -174,7 +174,7 @@ func TestGroups(t *testing.T) {
 		b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if runs[l.AnalysisID]++; l.AnalysisID == "a1" {
+			if runs[l.RunID]++; l.RunID == "a1" {
 				return "", errors.New("not today")
 			}
 			return "", nil
@@ -193,7 +193,7 @@ func TestGroups(t *testing.T) {
 func TestGroupsOfAStandardQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
-			if l.AnalysisID == "a1" {
+			if l.RunID == "a1" {
 				return "", errors.New("not today")
 			}
 			return "", nil

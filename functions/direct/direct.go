@@ -38,6 +38,9 @@ type provider struct {
 
 var _ cluster.Provider = provider{}
 
+// Cluster implements [cluster.Provider].
+func (p provider) Cluster() string { return p.cluster.Tenant + "/" + p.cluster.Name }
+
 // Join implements [cluster.Provider].
 func (p provider) Join(ctx context.Context, member string, r contracts.MemberJoinRequest) (contracts.MemberState,
 	error) {
@@ -205,6 +208,17 @@ func (p provider) Deactivate(ctx context.Context, kind, id string,
 func (p provider) WriteState(ctx context.Context, kind, id string,
 	r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
 	o, err := p.service.WriteState(ctx, WriteState(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r))
+	return said(o, err, p.outcome)
+}
+
+// SetAlarm implements [cluster.Provider].
+func (p provider) SetAlarm(ctx context.Context, kind, id string,
+	r contracts.ActivationAlarmRequest) (contracts.ActivationOutcome, error) {
+	c, err := SetAlarm(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r)
+	if err != nil {
+		return contracts.ActivationOutcome{}, withCode(err)
+	}
+	o, err := p.service.SetAlarm(ctx, c)
 	return said(o, err, p.outcome)
 }
 

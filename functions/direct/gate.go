@@ -55,11 +55,32 @@ func (a *AnalysisGate) Get(ctx context.Context, id string) (contracts.Analysis, 
 	}
 }
 
+// RunGate is the gate of a tenant's runs on a store. It does what a server's client does.
+type RunGate struct {
+	once.Gate
+
+	runs namedRuns
+}
+
 // Runs is the gate of a tenant's runs on a store, for package idempotency and for once.Run with names of the caller's
-// own. Records are kept for keep after the end of a run, in whole seconds, from a minute to 30 days; 0 leaves what
+// own. Records are kept for keep after the end of a run, in whole seconds, from a minute to ten years; 0 leaves what
 // other processes say, a day if none does.
-func Runs(r *runs.Runs, tenant string, keep time.Duration) once.Gate {
-	return gate{namedRuns{r, tenant, int64(keep / time.Second)}, "run_id", &ends.Clock{}}
+func Runs(r *runs.Runs, tenant string, keep time.Duration) *RunGate {
+	named := namedRuns{r, tenant, int64(keep / time.Second)}
+	return &RunGate{gate{named, "run_id", &ends.Clock{}}, named}
+}
+
+// Get reads a run. If there is none, the error is NOT_FOUND with the field "run_id".
+func (r *RunGate) Get(ctx context.Context, id string) (contracts.Run, error) {
+	s, now, err := r.runs.runs.Get(ctx, r.runs.id(analysis.ID(id)))
+	switch {
+	case err != nil:
+		return contracts.Run{}, withCode(err)
+	case !s.Exists:
+		return contracts.Run{}, NoRun(analysis.Outcome{Code: analysis.NotFound, Detail: "there is no such run"}, "run_id")
+	default:
+		return Run(id, s, s.Locked(now)), nil
+	}
 }
 
 // gate answers a program as the rule decides, in the same words whatever it guards.
@@ -84,8 +105,17 @@ type commands interface {
 // Acquire implements [once.Gate]. The request has an end, after which no copy of it obtains anything.
 func (g gate) Acquire(ctx context.Context, r once.Acquire) (once.Grant, error) {
 	c := analysis.Acquire{
-		ID: analysis.ID(r.AnalysisID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second),
+		ID: analysis.ID(r.RunID), Owner: r.Owner, RequestID: r.RequestID, TTLSeconds: int64(r.TTL / time.Second),
 		MaxFailures: r.MaxFailures, Fingerprint: r.Fingerprint,
+		Round: analysis.Round{Due: r.Due, Next: r.NextDue, EverySeconds: int64(r.Every / time.Second)},
+	}
+	if r.MaxTakeovers != nil {
+		c.MaxTakeovers, c.NoTakeover = *r.MaxTakeovers, *r.MaxTakeovers == 0
+	}
+	if g.idField == analysisID {
+		if err := r.OfAnalysis(); err != nil {
+			return once.Grant{}, err
+		}
 	}
 	if r.GiveUp {
 		o, err := g.GiveUp(ctx, analysis.GiveUp{Acquire: c})
@@ -110,16 +140,19 @@ func (g gate) grant(r once.Acquire, o analysis.Outcome) (once.Grant, error) {
 	case analysis.OK:
 		return once.Grant{
 			Acquired: true, Status: string(o.Grant.Status), Remaining: o.Grant.ExpiresAt.Sub(o.At),
-			Runs: o.Grant.Runs, Failures: o.Grant.Failures,
-			Lock: once.Lock{AnalysisID: r.AnalysisID, Owner: o.Grant.Owner, Token: o.Grant.Token, ExpiresAt: o.Grant.ExpiresAt},
+			Runs: o.Grant.Runs, Failures: o.Grant.Failures, Due: o.Due,
+			Lock: once.Lock{RunID: r.RunID, Owner: o.Grant.Owner, Token: o.Grant.Token, ExpiresAt: o.Grant.ExpiresAt},
 		}, nil
 	case analysis.AlreadyFinished:
 		return once.Grant{
-			Reason: contracts.SkipAlreadyFinished, Status: string(o.Grant.Status),
+			Reason: contracts.SkipAlreadyFinished, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter, Due: o.Due,
 			Result: once.Result{Failed: o.Grant.Status == analysis.Failed, Result: o.Result, Reason: o.Reason},
 		}, nil
 	case analysis.Locked:
-		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter}, nil
+		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter,
+			Due: o.Due}, nil
+	case analysis.NotDue:
+		return once.Grant{Reason: contracts.SkipNotDue, RetryAfter: o.RetryAfter, Due: o.Due, Now: o.At}, nil
 	case analysis.NotFound, analysis.RequestIDReused, analysis.Unreadable, analysis.Differs, analysis.TooLate,
 		analysis.TooFar, runs.Limit:
 		return once.Grant{}, g.rejection(o)
@@ -131,7 +164,7 @@ func (g gate) grant(r once.Acquire, o analysis.Outcome) (once.Grant, error) {
 // Refresh implements [once.Gate].
 func (g gate) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time.Time, error) {
 	o, err := g.commands.Refresh(ctx, analysis.Refresh{
-		ID: analysis.ID(l.AnalysisID), Owner: l.Owner, Token: l.Token, TTLSeconds: int64(ttl / time.Second),
+		ID: analysis.ID(l.RunID), Owner: l.Owner, Token: l.Token, TTLSeconds: int64(ttl / time.Second),
 	})
 	return o.Grant.ExpiresAt, g.lost(o, err)
 }
@@ -139,14 +172,14 @@ func (g gate) Refresh(ctx context.Context, l once.Lock, ttl time.Duration) (time
 // Release implements [once.Gate].
 func (g gate) Release(ctx context.Context, l once.Lock, failed string) error {
 	return g.lost(g.commands.Release(ctx, analysis.Release{
-		ID: analysis.ID(l.AnalysisID), Owner: l.Owner, Token: l.Token, Failed: failed,
+		ID: analysis.ID(l.RunID), Owner: l.Owner, Token: l.Token, Failed: failed,
 	}))
 }
 
 // Finish implements [once.Gate].
 func (g gate) Finish(ctx context.Context, l once.Lock, r once.Result) error {
 	f := analysis.Finish{
-		ID: analysis.ID(l.AnalysisID), Owner: l.Owner, Token: l.Token, Status: analysis.Ready, Result: r.Result,
+		ID: analysis.ID(l.RunID), Owner: l.Owner, Token: l.Token, Status: analysis.Ready, Result: r.Result,
 	}
 	if r.Failed {
 		f.Status, f.Result, f.Reason = analysis.Failed, "", r.Reason
@@ -181,8 +214,17 @@ func (r namedRuns) id(id analysis.ID) runs.ID { return runs.ID{Tenant: r.tenant,
 func (r namedRuns) begin(c analysis.Acquire) runs.Begin {
 	return runs.Begin{
 		ID: r.id(c.ID), End: c.End, Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds,
-		MaxFailures: c.MaxFailures, Fingerprint: c.Fingerprint, KeepSeconds: r.keep,
+		MaxFailures: c.MaxFailures, Fingerprint: c.Fingerprint, KeepSeconds: r.keep, Round: c.Round,
+		MaxTakeovers: takeovers(c),
 	}
+}
+
+// takeovers is how often a run may be taken over, as a begin says it.
+func takeovers(c analysis.Acquire) *int64 {
+	if c.MaxTakeovers == 0 && !c.NoTakeover {
+		return nil
+	}
+	return &c.MaxTakeovers
 }
 
 func (r namedRuns) Acquire(ctx context.Context, c analysis.Acquire) (analysis.Outcome, error) {

@@ -44,7 +44,7 @@ var things = map[string]thing{
 		remote: func(c *client.Client) once.Gate { return c.Runs("acme") },
 		read: func(ctx context.Context, c *client.Client) error {
 			_, one := c.Runs("acme").Get(ctx, "x1")
-			_, all := c.Runs("acme").List(ctx, "", 0, "")
+			_, all := c.Runs("acme").List(ctx, client.RunQuery{})
 			return errors.Join(one, all)
 		},
 		others: regexp.MustCompile(`(?i)analys|lockExpiresAt|lockRetr|lockRequeue`),
@@ -111,12 +111,12 @@ func documents(at time.Time) map[string]docstore.Doc {
 var asked = map[string]func(context.Context, once.Gate) error{
 	"acquire": func(ctx context.Context, gate once.Gate) error {
 		_, err := gate.Acquire(ctx, once.Acquire{
-			AnalysisID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, Fingerprint: "f1",
+			RunID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, Fingerprint: "f1",
 		})
 		return err
 	},
 	"acquire with another lifetime, and after the release": func(ctx context.Context, gate once.Gate) error {
-		a := once.Acquire{AnalysisID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute}
+		a := once.Acquire{RunID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute}
 		g, err := gate.Acquire(ctx, a)
 		if err != nil || !g.Acquired {
 			return err
@@ -132,7 +132,7 @@ var asked = map[string]func(context.Context, once.Gate) error{
 	},
 	"give up": func(ctx context.Context, gate once.Gate) error {
 		_, err := gate.Acquire(ctx, once.Acquire{
-			AnalysisID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, GiveUp: true,
+			RunID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, GiveUp: true,
 		})
 		return err
 	},
@@ -149,11 +149,11 @@ var asked = map[string]func(context.Context, once.Gate) error{
 		return gate.Finish(ctx, annsLock, once.Result{Failed: true, Reason: "no disk"})
 	},
 	"a name with a slash": func(ctx context.Context, gate once.Gate) error {
-		return gate.Release(ctx, once.Lock{AnalysisID: "a/b", Owner: "ann", Token: 7}, "")
+		return gate.Release(ctx, once.Lock{RunID: "a/b", Owner: "ann", Token: 7}, "")
 	},
 }
 
-var annsLock = once.Lock{AnalysisID: "x1", Owner: "ann", Token: 7}
+var annsLock = once.Lock{RunID: "x1", Owner: "ann", Token: 7}
 
 // TestGateSpeaksOfItsThing: no refusal and no report of damage of a run speaks of an analysis or names a field that the
 // document of a run does not have, nor the other way round; over HTTP, in the server's log and on a store.
@@ -204,7 +204,7 @@ func TestGateGivesUp(t *testing.T) {
 			t.Run(name+" "+where, func(t *testing.T) {
 				send := func(owner, request string, giveUp bool) (once.Grant, error) {
 					return gate.Acquire(t.Context(), once.Acquire{
-						AnalysisID: "x1", Owner: owner, RequestID: request, TTL: time.Minute, GiveUp: giveUp,
+						RunID: "x1", Owner: owner, RequestID: request, TTL: time.Minute, GiveUp: giveUp,
 					})
 				}
 				reused := func(request string) {
@@ -235,7 +235,7 @@ func TestGateGivesUp(t *testing.T) {
 				if g, err := send("bob", "r3", false); err != nil || !g.Acquired {
 					t.Errorf("the holder: %+v, %v", g, err)
 				}
-				other := once.Acquire{AnalysisID: "x1", Owner: "bob", RequestID: "r3", TTL: 2 * time.Minute, GiveUp: true}
+				other := once.Acquire{RunID: "x1", Owner: "bob", RequestID: "r3", TTL: 2 * time.Minute, GiveUp: true}
 				if g, err := gate.Acquire(t.Context(), other); !errors.Is(err, contracts.CodeRequestIDReused) {
 					t.Errorf("with another lifetime: %+v, %v", g, err)
 				}
@@ -244,7 +244,7 @@ func TestGateGivesUp(t *testing.T) {
 		// What is not there is not made.
 		nothing, _ := thing.serve(t, nil, at)
 		if g, err := thing.remote(nothing).Acquire(t.Context(), once.Acquire{
-			AnalysisID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, GiveUp: true,
+			RunID: "x1", Owner: "ann", RequestID: "r1", TTL: time.Minute, GiveUp: true,
 		}); err != nil || g != (once.Grant{}) {
 			t.Errorf("%s: %+v, %v", name, g, err)
 		}
@@ -264,7 +264,7 @@ func TestAcquiresOfTheGateEnd(t *testing.T) {
 			gate := thing.local(held, frozen(at))
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if g, err := gate.Acquire(ctx, once.Acquire{AnalysisID: "x1", Owner: "ann", RequestID: "r1",
+			if g, err := gate.Acquire(ctx, once.Acquire{RunID: "x1", Owner: "ann", RequestID: "r1",
 				TTL: time.Minute}); err != nil || !g.Acquired {
 				t.Fatalf("%+v, %v", g, err)
 			}

@@ -1,6 +1,9 @@
 package direct
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -19,10 +22,61 @@ func AcquireAnalysis(id analysis.ID, r contracts.AnalysisLockRequest) (analysis.
 // BeginRun is a begin of the contract. The error is a [field.Error].
 func BeginRun(id runs.ID, r contracts.RunBeginRequest) (runs.Begin, error) {
 	end, err := endOf(notAfter, r.NotAfter)
+	due, dueErr := timeOf("due_at", r.DueAt)
+	next, nextErr := timeOf("next_due_at", r.NextDueAt)
 	return runs.Begin{
 		ID: id, End: end, Owner: r.OwnerID, RequestID: r.RequestID, TTLSeconds: r.TTLSeconds, MaxFailures: r.MaxFailures,
-		Fingerprint: r.Fingerprint, KeepSeconds: r.KeepSeconds,
-	}, err
+		Fingerprint: r.Fingerprint, KeepSeconds: r.KeepSeconds, MaxTakeovers: r.MaxTakeovers,
+		Round: analysis.Round{Due: due, Next: next, EverySeconds: r.EverySeconds},
+	}, cmp.Or(err, dueErr, nextErr)
+}
+
+// timeOf is a time of the contract, in whole milliseconds; the zero time if it is left out. The error is a
+// [field.Error].
+func timeOf(name, text string) (time.Time, error) {
+	end, err := endOf(name, text)
+	return end.NotAfter, err
+}
+
+// RetryRun is a request of the contract to let a run that ended so be begun once more. The error is a [field.Error].
+func RetryRun(id runs.ID, from analysis.Status, r contracts.RunRetryRequest) (runs.Retry, error) {
+	at, err := timeOf("finished_at", r.FinishedAt)
+	return runs.Retry{ID: id, By: r.OwnerID, Reason: r.Reason, RequestID: r.RequestID, From: from, FinishedAt: at}, err
+}
+
+// SelectRuns is what a request of the contract lists. The error is a [field.Error].
+func SelectRuns(list runs.List, after, before string) (runs.List, error) {
+	var afterErr, beforeErr error
+	list.Since, afterErr = timeOf("changed_after", after)
+	list.Before, beforeErr = timeOf("changed_before", before)
+	return list, cmp.Or(afterErr, beforeErr)
+}
+
+// OptionalTime is a time as the contract writes it; empty for the zero time.
+func OptionalTime(t time.Time) contracts.Time {
+	if t.IsZero() {
+		return ""
+	}
+	return Time(t)
+}
+
+// Run is a run as every caller of its tenant may see it.
+func Run(id string, s analysis.State, locked bool) contracts.Run {
+	body := contracts.Run{
+		RunID: id, Finished: s.Status.Finished(), Locked: locked, OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures,
+		Result: s.Result, FailureReason: s.Reason, DueAt: OptionalTime(s.Due), BegunAt: OptionalTime(s.Begun),
+		Retry: Retried(s.Retried),
+	}
+	if until, ok := s.KeptUntil(); ok {
+		body.KeptUntil = Time(until)
+	}
+	if end, ok := s.ExpiresAt(); ok && s.Owner != "" {
+		body.ExpiresAt = Time(end)
+	}
+	if body.Finished {
+		body.Status, body.FinishedAt = contracts.RunEnd(s.Status), StoredTime(s.Finished)
+	}
+	return body
 }
 
 // NoRun is the error of an outcome that leaves the caller without a run. idField is what callers call the ID. What does
@@ -36,7 +90,7 @@ func NoRun(o analysis.Outcome, idField string) *contracts.Error {
 	switch o.Code {
 	case analysis.NotFound:
 		e.Field = idField
-	case runs.Limit:
+	case runs.Limit, analysis.InProgress:
 		e.RetryAfter = o.RetryAfter
 	default: // the others say no more
 	}
@@ -65,12 +119,12 @@ func Analysis(id analysis.ID, s analysis.State, locked bool) contracts.Analysis 
 }
 
 // Retried is the last retry of an analysis; nil if there was none.
-func Retried(r analysis.Retried) *contracts.AnalysisRetry {
+func Retried(r analysis.Retried) *contracts.RunRetry {
 	at := StoredTime(r.At)
 	if at == "" {
 		return nil
 	}
-	return &contracts.AnalysisRetry{By: r.By, Reason: r.Reason, At: at}
+	return &contracts.RunRetry{By: r.By, Reason: r.Reason, At: at}
 }
 
 // StoredTime is a time of the document if it has the form of the contract, as the server writes it; empty otherwise:

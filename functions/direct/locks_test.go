@@ -29,7 +29,7 @@ func TestLocksAsOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: now})
-	both := []locks.Provider{c.Locks().For("acme"), direct.Locks(lock.New(store, &lock.Options{Now: now}), "acme")}
+	both := []locks.Provider{c.LockAPI().For("acme"), direct.Locks(lock.New(store, &lock.Options{Now: now}), "acme")}
 
 	ctx, token := t.Context(), at.UnixMicro()+1
 	acquire := func(owner, request string, ttl int64) func(locks.Provider) (any, error) {

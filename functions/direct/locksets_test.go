@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -119,12 +120,12 @@ func TestLockAllWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = ann.LockAll(t.Context(), []string{"a", "b"}, &locks.LockOptions{NoWait: true})
+		_, err = ann.LockAll(t.Context(), []string{"a", "b"}, &locks.LockOptions{Wait: new(time.Duration)})
 		if e, ok := errors.AsType[*contracts.Error](err); !ok || e.Code != contracts.CodeLockHeld || e.LockKey != "b" ||
 			e.Owner != "bob" {
 			t.Errorf("without waiting: %v", err)
 		}
-		if _, err = ann.LockAll(t.Context(), []string{"a", "b"}, &locks.LockOptions{Wait: 30 * time.Second}); !errors.Is(err,
+		if _, err = ann.LockAll(t.Context(), []string{"a", "b"}, &locks.LockOptions{Wait: new(30 * time.Second)}); !errors.Is(err,
 			contracts.CodeLockHeld) {
 			t.Errorf("after a wait: %v", err)
 		}
@@ -266,7 +267,7 @@ func TestSetsAsOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	service := lock.New(docstore.NewMemory(&docstore.MemoryOptions{Now: now}), &lock.Options{Now: now})
-	both := []locks.Provider{c.Locks().For("acme"), direct.Locks(service, "acme")}
+	both := []locks.Provider{c.LockAPI().For("acme"), direct.Locks(service, "acme")}
 
 	token := at.UnixMicro() + 1
 	tokens := contracts.LockSetTokens{{LockKey: "b", FencingToken: token}, {LockKey: "a/x", FencingToken: token}}
@@ -338,4 +339,55 @@ func TestSetsAsOverHTTP(t *testing.T) {
 			t.Errorf("%s:\nover HTTP %s\non a store %s", step.name, said[0], said[1])
 		}
 	}
+}
+
+// TestHandleOfSeveral: the context of the acquire bounds that alone, and locks that no one has any more expire.
+func TestHandleOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forgotten := make(chan locks.Event, 1)
+		c, err := direct.NewLocks(docstore.NewMemory(nil), "default", &locks.Options{Observe: func(e locks.Event) {
+			if e.What == locks.Forgotten {
+				forgotten <- e
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		acquire := func() *locks.Set {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s, err := c.LockAll(ctx, []string{"a", "b"}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s := acquire()
+		time.Sleep(5 * time.Minute)
+		if err := locks.Check(s.Context()); err != nil {
+			t.Errorf("after the context of the acquire: %v", err)
+		}
+		if err := s.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		acquire()
+		for {
+			runtime.GC()
+			select {
+			case e := <-forgotten:
+				if e.Key != "a, b" || e.Token == 0 {
+					t.Errorf("the event is %+v", e)
+				}
+			case <-time.After(10 * time.Second):
+				continue
+			}
+			break
+		}
+		if s, err = c.LockAll(t.Context(), []string{"a"}, nil); err != nil { // when they have expired
+			t.Fatal(err)
+		}
+		if err := s.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

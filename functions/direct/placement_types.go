@@ -78,6 +78,12 @@ func WriteState(h placement.Hold, r contracts.ActivationStateRequest) placement.
 	return placement.WriteState{Hold: h, RequestID: r.RequestID, Version: r.StateVersion, Data: r.State}
 }
 
+// SetAlarm is a change of the contract to the alarm of an activation, by its owner. The error is a [field.Error].
+func SetAlarm(h placement.Hold, r contracts.ActivationAlarmRequest) (placement.SetAlarm, error) {
+	at, err := endOf("alarm_at", r.AlarmAt)
+	return placement.SetAlarm{Hold: h, Version: r.AlarmVersion, At: at.NotAfter}, err
+}
+
 // Transfer is a transfer of the contract, by the owner of the activation. The error is a [field.Error].
 func Transfer(h placement.Hold, r contracts.ActivationTransferRequest) (placement.Transfer, error) {
 	end, err := endOf(notAfter, r.NotAfter)
@@ -217,6 +223,7 @@ func Activation(latest *placement.Topology, a placement.Activation) contracts.Ac
 		Epoch:       a.Epoch, LockUntil: Time(a.LockUntil), ClaimedAt: Time(a.ClaimedAt), ActivatedAt: Time(a.ActivatedAt),
 		ChangedAt: Time(a.ChangedAt),
 		Failed:    a.Failed, Reason: a.Reason, StateVersion: a.StateVersion, State: a.State,
+		AlarmAt: Time(a.AlarmAt), AlarmTries: a.AlarmTries, AlarmVersion: a.AlarmVersion,
 	}
 	if latest != nil && a.Phase != placement.Free && latest.Live(a.Owner) {
 		b.Address = latest.Find(a.Owner.Member).Address

@@ -39,12 +39,12 @@ func TestRunsAsOverHTTP(t *testing.T) {
 	acquire := func(id, owner, request, fingerprint string) func(once.Gate) (any, error) {
 		return func(g once.Gate) (any, error) {
 			return g.Acquire(ctx, once.Acquire{
-				AnalysisID: id, Owner: owner, RequestID: request, TTL: 30 * time.Second, MaxFailures: 3, Fingerprint: fingerprint,
+				RunID: id, Owner: owner, RequestID: request, TTL: 30 * time.Second, MaxFailures: 3, Fingerprint: fingerprint,
 			})
 		}
 	}
 	lock := func(owner string, token int64) once.Lock {
-		return once.Lock{AnalysisID: "o1", Owner: owner, Token: token}
+		return once.Lock{RunID: "o1", Owner: owner, Token: token}
 	}
 	refresh := func(owner string, token int64) func(once.Gate) (any, error) {
 		return func(g once.Gate) (any, error) { return g.Refresh(ctx, lock(owner, token), time.Minute) }
@@ -81,7 +81,7 @@ func TestRunsAsOverHTTP(t *testing.T) {
 		{"the result", 0, acquire("o1", "cy", "r3", "f1"), "", `"Result":{"Failed":false,"Result":"ch_1","Reason":""}`},
 		{"something else later", 0, acquire("o1", "cy", "r3", "f2"), contracts.CodeRunDiffers, ""},
 		{"a run of no one", 0, func(g once.Gate) (any, error) {
-			return nil, g.Release(ctx, once.Lock{AnalysisID: "o2", Owner: "ann", Token: 1}, "")
+			return nil, g.Release(ctx, once.Lock{RunID: "o2", Owner: "ann", Token: 1}, "")
 		}, contracts.CodeNotFound, ""},
 		{"an ID with a slash", 0, acquire("a/b", "ann", "r1", ""), contracts.CodeInvalidArgument, ""},
 	} {
@@ -105,7 +105,7 @@ func TestRunsAsOverHTTP(t *testing.T) {
 		}
 	}
 	got, err := c.Runs("shop").Get(ctx, "o1")
-	if err != nil || got.Result != "ch_1" || !got.Finished || got.Status != contracts.AnalysisReady || got.Failures != 1 {
+	if err != nil || got.Result != "ch_1" || !got.Finished || got.Status != contracts.RunReady || got.Failures != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := c.Runs("shop").Get(ctx, "o3"); !errors.Is(err, contracts.CodeNotFound) {

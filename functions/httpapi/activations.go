@@ -132,6 +132,19 @@ func (a *api) writeState(c call, b *contracts.ActivationStateRequest) (outcome c
 	return a.activation(c, o, err)
 }
 
+func (a *api) setAlarm(c call, b *contracts.ActivationAlarmRequest) (outcome contracts.ActivationOutcome, err error) {
+	hold, err := c.hold(b.Member, b.Incarnation, b.FencingToken)
+	if err != nil {
+		return outcome, err
+	}
+	command, err := direct.SetAlarm(hold, *b)
+	if err != nil {
+		return outcome, err
+	}
+	o, err := a.placement.SetAlarm(c.Context(), command)
+	return a.activation(c, o, err)
+}
+
 // activation replies to a command on an activation.
 func (a *api) activation(c call, o placement.Outcome, err error) (contracts.ActivationOutcome, error) {
 	c.note.activation(o, err)

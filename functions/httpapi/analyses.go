@@ -99,6 +99,8 @@ func (c call) began(o analysis.Outcome, owner string, err error) {
 		c.note.skipped = string(contracts.SkipAlreadyFinished)
 	case analysis.Locked:
 		c.note.skipped = string(contracts.SkipLocked)
+	case analysis.NotDue:
+		c.note.skipped = string(contracts.SkipNotDue)
 	default: // an error
 	}
 	c.note.action = "" // nothing was granted

@@ -399,7 +399,7 @@ func TestRetryAnalysis(t *testing.T) {
 		t.Helper()
 		before := d.get(a1).raw
 		a := d.post(a1+"/retry", again)
-		a.refuses(t, 409, "ANALYSIS_NOT_FAILED", "")
+		a.refuses(t, 409, "NOT_FAILED", "")
 		if a.body["detail"] != detail || d.get(a1).raw != before {
 			t.Errorf("%s, and then %s", a.raw, d.get(a1).raw)
 		}
@@ -420,14 +420,14 @@ func TestRetryAnalysis(t *testing.T) {
 	d.get(a1).wants(t, 200, `{"analysis_id":"a1","status":"PENDING","finished":false,"locked":false,"runs":0,"failures":0,
 		"failure_reason":"no model","retry":`+retry+`}`)
 	d.post(a1+"/retry", strings.Replace(again, "fixed", "new", 1)).refuses(t, 422, "REQUEST_ID_REUSED", "")
-	d.post(a1+"/retry", strings.Replace(again, "t1", "t2", 1)).refuses(t, 409, "ANALYSIS_NOT_FAILED", "")
+	d.post(a1+"/retry", strings.Replace(again, "t1", "t2", 1)).refuses(t, 409, "NOT_FAILED", "")
 	fail(3) // the second token is the retry's
 	d.post(a1+"/retry", again).wants(t, 200, `{"analysis_id":"a1","status":"FAILED","retry":`+retry+`,"replayed":true}`)
 
 	named := func(request, at string) string {
 		return fmt.Sprintf(`{"request_id":%q,"owner_id":"root","reason":"the model is fixed","finished_at":%q}`, request, at)
 	}
-	d.post(a1+"/retry", named("t3", "2026-01-01T00:00:00.000Z")).refuses(t, 409, "ANALYSIS_CHANGED", "")
+	d.post(a1+"/retry", named("t3", "2026-01-01T00:00:00.000Z")).refuses(t, 409, "END_CHANGED", "")
 	if a := d.post(a1+"/retry", named("t3", "2026-01-01T01:00:00.000Z")); a.body["status"] != "PENDING" {
 		t.Errorf("of this failure: %s", a.raw)
 	}
@@ -437,7 +437,7 @@ func TestRetryAnalysis(t *testing.T) {
 		t.Errorf("running: %s", running.raw)
 	}
 	d.post(a1+"/finish", `{"owner_id":"w","fencing_token":5,"status":"READY"}`)
-	d.post(a1+"/retry", strings.Replace(again, "t1", "t4", 1)).refuses(t, 409, "ANALYSIS_NOT_FAILED", "")
+	d.post(a1+"/retry", strings.Replace(again, "t1", "t4", 1)).refuses(t, 409, "NOT_FAILED", "")
 	d.post("/v1/analyses/none/retry", again).refuses(t, 404, "NOT_FOUND", "analysis_id")
 
 	// A document in which another writer has changed what the server wrote.

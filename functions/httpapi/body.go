@@ -258,7 +258,7 @@ var noNull = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
 	jsonv2.UnmarshalFromFunc(notNull[string]), jsonv2.UnmarshalFromFunc(notNull[int64]),
 	jsonv2.UnmarshalFromFunc(notNull[*int64]),
 	jsonv2.UnmarshalFromFunc(notNull[contracts.Metadata]), jsonv2.UnmarshalFromFunc(notNull[map[string]string]),
-	jsonv2.UnmarshalFromFunc(notNull[contracts.AnalysisEnd]),
+	jsonv2.UnmarshalFromFunc(notNull[contracts.RunEnd]),
 ))
 
 func notNull[T any](d *jsontext.Decoder, _ *T) error {

@@ -49,13 +49,13 @@ func begin(body any) (most int64) {
 		b.FailureReason = notGiven
 		return maxFinishBytes
 	case *contracts.RunBeginRequest:
-		b.TTLSeconds, b.KeepSeconds = runs.DefaultTTLSeconds, keepNotGiven
+		b.TTLSeconds, b.KeepSeconds, b.EverySeconds = runs.DefaultTTLSeconds, secondsNotGiven, secondsNotGiven
 	case *contracts.RunRefreshRequest:
-		b.TTLSeconds, b.KeepSeconds = runs.DefaultTTLSeconds, keepNotGiven
+		b.TTLSeconds, b.KeepSeconds = runs.DefaultTTLSeconds, secondsNotGiven
 	case *contracts.RunReleaseRequest:
-		b.FailureReason, b.KeepSeconds = notGiven, keepNotGiven
+		b.FailureReason, b.KeepSeconds = notGiven, secondsNotGiven
 	case *contracts.RunFinishRequest:
-		b.FailureReason, b.KeepSeconds = notGiven, keepNotGiven
+		b.FailureReason, b.KeepSeconds = notGiven, secondsNotGiven
 		return maxFinishBytes
 	case *contracts.MemberJoinRequest:
 		b.TTLSeconds = defaultSeconds

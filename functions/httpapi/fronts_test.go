@@ -68,7 +68,7 @@ func TestClientsThroughFrontEnds(t *testing.T) {
 // client checks that responses are about what it asked for.
 func allWork(t *testing.T, c *client.Client, name string) error {
 	t.Helper()
-	ctx, locks := t.Context(), c.Locks()
+	ctx, locks := t.Context(), c.LockAPI()
 	lease, err := locks.Acquire(ctx, "acme", name, contracts.AcquireRequest{RequestID: "r", TTLSeconds: 60})
 	if err != nil {
 		return err
@@ -92,14 +92,14 @@ func allWork(t *testing.T, c *client.Client, name string) error {
 	}
 	if !strings.Contains(name, "/") { // the name of a run has none
 		runs := c.Runs("acme")
-		g, err := runs.Acquire(ctx, once.Acquire{AnalysisID: name, RequestID: "r", TTL: time.Minute})
+		g, err := runs.Acquire(ctx, once.Acquire{RunID: name, RequestID: "r", TTL: time.Minute})
 		if err != nil {
 			return err
 		}
 		if err := runs.Finish(ctx, g.Lock, once.Result{Result: name}); err != nil {
 			return err
 		}
-		all, err := runs.List(ctx, name, 0, "")
+		all, err := runs.List(ctx, client.RunQuery{Prefix: name})
 		if err != nil {
 			return err
 		}

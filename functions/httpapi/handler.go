@@ -22,7 +22,7 @@ import (
 // Bounds of a request.
 const (
 	MaxBodyBytes   = 64 << 10         // of a body, unless it carries an analysis' result; more is PAYLOAD_TOO_LARGE
-	MaxHeaderBytes = 16 << 10         // of a request's header lines; more is 431
+	MaxHeaderBytes = 48 << 10         // of a request's header lines, 32 KiB of them for a token; more is 431
 	DefaultTimeout = 10 * time.Second // for a request's work
 )
 
@@ -241,6 +241,11 @@ func (a *api) routes() []Route {
 			Do: a.withCaller(command(a, a.refreshRun))},
 		{Method: "POST", Path: named + "/release", Audit: "run.release", Do: a.withCaller(command(a, a.releaseRun))},
 		{Method: "POST", Path: named + "/finish", Audit: "run.finish", Do: a.withCaller(command(a, a.finishRun))},
+		{Method: "POST", Path: named + "/retry", Audit: "run.retry",
+			Do: a.withCaller(command(a, a.retryRun(analysis.Failed)))},
+		{Method: "POST", Path: named + "/again", Audit: "run.again",
+			Do: a.withCaller(command(a, a.retryRun(analysis.Ready)))},
+		{Method: "POST", Path: named + "/remove", Audit: "run.remove", Do: a.withCaller(command(a, a.removeRun))},
 		{Method: "GET", Path: named, Operation: "run.get", Do: a.withCaller(look(a, a.getRun))},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Operation: "run.list",
 			Do: a.authenticated(ofTenant(a.listRuns))},
@@ -289,6 +294,8 @@ func (a *api) routes() []Route {
 			Do: a.withCaller(command(a, a.deactivate))},
 		{Method: "POST", Path: activation + "/state", Operation: "activation.state",
 			Do: a.withCaller(command(a, a.writeState))},
+		{Method: "POST", Path: activation + "/alarm", Operation: "activation.alarm",
+			Do: a.withCaller(command(a, a.setAlarm))},
 		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer",
 			Do: a.withCaller(command(a, a.transferActivation))},
 		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Operation: "placement.events",

@@ -42,7 +42,8 @@ type Caller struct {
 type Identity interface {
 	// Identify returns the caller. An error that is [ErrUnauthenticated] means that the request does not say who sent
 	// it, or not in a way that can be believed; its text is shown to the caller and says what is wrong, never what the
-	// credentials were. Any other error means that the caller could not be verified just now, and results in UNAVAILABLE.
+	// credentials were. [ErrMisconfigured] means that no caller can be verified until the settings, or the issuer, change,
+	// and results in INTERNAL. Any other error means that the caller could not be verified just now: UNAVAILABLE.
 	// Of the Caller that comes with an error only the TokenID is used, for the audit event.
 	//
 	// It is called again with the same request while that waits, by another goroutine and with another context. Then it
@@ -59,18 +60,30 @@ type Identity interface {
 // ErrUnauthenticated marks a request without valid credentials.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
+// ErrMisconfigured marks an error of an [Identity] that does not pass by itself.
+var ErrMisconfigured = errors.New("misconfigured")
+
 // Unauthenticated returns an [ErrUnauthenticated] whose text is the sentence for the caller and nothing more.
 func Unauthenticated(format string, args ...any) error {
-	return unauthenticated(fmt.Sprintf(format, args...))
+	return sentence{fmt.Sprintf(format, args...), ErrUnauthenticated}
 }
 
-type unauthenticated string
+// Misconfigured returns an [ErrMisconfigured] whose text is the sentence for the operator and nothing more.
+func Misconfigured(format string, args ...any) error {
+	return sentence{fmt.Sprintf(format, args...), ErrMisconfigured}
+}
 
-// Error is the sentence.
-func (u unauthenticated) Error() string { return string(u) }
+// sentence is an error of a kind that its text does not name.
+type sentence struct {
+	text string
+	kind error
+}
+
+// Error is the text.
+func (s sentence) Error() string { return s.text }
 
 // Unwrap says what kind of error it is.
-func (unauthenticated) Unwrap() error { return ErrUnauthenticated }
+func (s sentence) Unwrap() error { return s.kind }
 
 // ErrForbidden marks a request with valid credentials of a caller that is not admitted. Its text is shown to the
 // caller.
@@ -126,8 +139,9 @@ func escaped(subject string) string {
 	return strings.NewReplacer("%", "%25", "#", "%23").Replace(subject)
 }
 
-// maxTokenBytes bounds the work that an unknown caller can cause. Tokens usually have one or two thousand bytes.
-const maxTokenBytes = 8 << 10
+// maxTokenBytes bounds the work that an unknown caller can cause. Tokens usually have one or two thousand bytes; with
+// the names of 145 groups, as Microsoft sends them, more than eight thousand.
+const maxTokenBytes = 32 << 10
 
 // Bearer returns the token of the Authorization header (RFC 6750, section 2.1).
 func Bearer(h http.Header) (string, error) {

@@ -59,7 +59,8 @@ func ofMachineIDs(do handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
 		if !c.MachineIDs && !c.Admin {
 			return contracts.Errorf(contracts.CodePermissionDenied,
-				"your credentials need the scope for machine IDs, %s unless this server is set up otherwise", DefaultIDScope)
+				"your credentials need the scope for machine IDs, %s unless this server is set up otherwise, or be a token made "+
+					"with --right ids", DefaultIDScope)
 		}
 		return do(w, r, c)
 	}

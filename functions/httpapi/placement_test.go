@@ -203,6 +203,47 @@ func TestLifeOfAPlacement(t *testing.T) {
 	}
 }
 
+// TestAlarm: the owner sets an alarm, replaces and clears it, and whoever looks sees it. One in the past is due at
+// once; one that is further away than what no one uses is kept is refused, and so is what is no time.
+func TestAlarm(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.join("alice", `,"ttl_seconds":3600`)
+	lobby := chat + "/activations/room/lobby"
+	held := d.post(lobby+"/claim", `{"request_id":"c1","member":"alice","incarnation":1767225600000001}`).ok(t)
+	me := hold(held.object("activation"))
+	set := func(version int, at string) answer {
+		t.Helper()
+		if at != "" {
+			at = `,"alarm_at":"` + at + `"`
+		}
+		return d.post(lobby+"/alarm", fmt.Sprintf(`{%s,"alarm_version":%d%s}`, me, version, at))
+	}
+	for range 2 {
+		got := set(0, "2026-01-01T09:00:00+01:00").ok(t).object("activation")
+		if got.body["alarm_at"] != "2026-01-01T08:00:00.000Z" || got.number("alarm_version") != "1" {
+			t.Errorf("%v", got.body)
+		}
+	}
+	set(0, "2026-01-01T10:00:00Z").refuses(t, 409, "STATE_CHANGED", "")
+	if got := d.get(lobby).ok(t).body; got["alarm_at"] != "2026-01-01T08:00:00.000Z" || got["alarm_tries"] != nil {
+		t.Errorf("%v", got)
+	}
+	before := d.cluster()
+	for _, at := range []string{"soon", "2026-01-01", "2026-01-31T01:00:00Z", "2026-13-01T00:00:00Z"} {
+		set(1, at).refuses(t, 400, "INVALID_ARGUMENT", "alarm_at")
+	}
+	set(-1, "2026-01-01T10:00:00Z").refuses(t, 400, "INVALID_ARGUMENT", "alarm_version")
+	d.post(lobby+"/alarm", `{`+strings.Replace(me, "alice", "bob", 1)+`,"alarm_version":1}`).refuses(t, 403, "NOT_OWNER", "")
+	if d.cluster() != before {
+		t.Error("a refused alarm changed something")
+	}
+	set(1, "2026-01-31T00:00:00Z").ok(t) // thirty days, which is the retention
+	set(2, "1969-01-01T00:00:00Z").ok(t)
+	if got := set(3, "").ok(t).object("activation").body; got["alarm_at"] != nil {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestTopologyIsCached: the response names its epoch, and one that the caller has is not sent again.
 func TestTopologyIsCached(t *testing.T) {
 	d := open(t, httpapi.Development{})

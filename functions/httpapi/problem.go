@@ -63,6 +63,8 @@ func problemOf(err error) *contracts.Error {
 			return contracts.Errorf(contracts.CodeUnauthenticated, "%v", err)
 		case errors.Is(err, ErrForbidden):
 			return contracts.Errorf(contracts.CodePermissionDenied, "%v", err)
+		case errors.Is(err, ErrMisconfigured):
+			return causedBy(err, contracts.CodeInternal, "no caller can be verified as this server is set up; "+seeLog)
 		default:
 			return causedBy(err, contracts.CodeUnavailable, "the caller could not be verified just now; try again")
 		}

@@ -17,13 +17,13 @@ func runID(r *http.Request) runs.ID {
 	return runs.ID{Tenant: r.PathValue("tenant_id"), ID: r.PathValue("run_id")}
 }
 
-// keepNotGiven marks keep_seconds that the body does not have: the run is kept for as long as was said before.
-const keepNotGiven = math.MinInt64
+// secondsNotGiven marks seconds that the body does not have, where 0 is none that it may have.
+const secondsNotGiven = math.MinInt64
 
-// keep is for how long a body says that a run is kept, as the rule is told: 0 is nothing said there, and no time here.
-func keep(seconds int64) int64 {
+// given is a span of time of a body as the rule is told: 0 is nothing said there, and no time here.
+func given(seconds int64) int64 {
 	switch seconds {
-	case keepNotGiven:
+	case secondsNotGiven:
 		return 0
 	case 0:
 		return -1 // refused
@@ -37,7 +37,7 @@ func (a *api) beginRun(c call, b *contracts.RunBeginRequest) (any, error) {
 	if err := c.asHolder(&b.OwnerID); err != nil {
 		return nil, err
 	}
-	b.KeepSeconds = keep(b.KeepSeconds)
+	b.KeepSeconds, b.EverySeconds = given(b.KeepSeconds), given(b.EverySeconds)
 	command, err := direct.BeginRun(runID(c.Request), *b)
 	if err != nil {
 		return nil, err
@@ -55,17 +55,23 @@ func (a *api) beginRun(c call, b *contracts.RunBeginRequest) (any, error) {
 			return contracts.RunGranted{
 				RunID: id, Acquired: true, OwnerID: o.Grant.Owner, FencingToken: o.Grant.Token,
 				ExpiresAt: direct.Time(o.Grant.ExpiresAt), RemainingMs: o.Grant.ExpiresAt.Sub(o.At).Milliseconds(),
-				HeartbeatSeconds: heartbeat(b.TTLSeconds), Runs: o.Grant.Runs, Failures: o.Grant.Failures, Replayed: o.Replayed,
+				HeartbeatSeconds: heartbeat(b.TTLSeconds), DueAt: direct.OptionalTime(o.Due), Runs: o.Grant.Runs,
+				Failures: o.Grant.Failures, Replayed: o.Replayed,
 			}, nil
 		case analysis.AlreadyFinished:
 			return contracts.RunSkipped{
-				RunID: id, Reason: contracts.SkipAlreadyFinished, Status: contracts.AnalysisEnd(o.Grant.Status), Result: o.Result,
-				FailureReason: o.Reason,
+				RunID: id, Reason: contracts.SkipAlreadyFinished, Status: contracts.RunEnd(o.Grant.Status), Result: o.Result,
+				FailureReason: o.Reason, DueAt: direct.OptionalTime(o.Due), RetryAfterMs: o.RetryAfter.Milliseconds(),
+			}, nil
+		case analysis.NotDue:
+			return contracts.RunSkipped{
+				RunID: id, Reason: contracts.SkipNotDue, DueAt: direct.OptionalTime(o.Due), Now: direct.Time(o.At),
+				RetryAfterMs: o.RetryAfter.Milliseconds(),
 			}, nil
 		case analysis.Locked:
 			return contracts.RunSkipped{
 				RunID: id, Reason: contracts.SkipLocked, OwnerID: o.Grant.Owner, ExpiresAt: direct.Time(o.Grant.ExpiresAt),
-				RetryAfterMs: max(1, o.RetryAfter.Milliseconds()),
+				RetryAfterMs: max(1, o.RetryAfter.Milliseconds()), DueAt: direct.OptionalTime(o.Due),
 			}, nil
 		default:
 			return nil, noRun(o)
@@ -79,7 +85,7 @@ func (a *api) refreshRun(c call, b *contracts.RunRefreshRequest) (held contracts
 	}
 	o, err := a.runs.Refresh(c.Context(), runs.Refresh{
 		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, TTLSeconds: b.TTLSeconds,
-		KeepSeconds: keep(b.KeepSeconds),
+		KeepSeconds: given(b.KeepSeconds),
 	})
 	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunLock {
 		return contracts.RunLock{
@@ -102,7 +108,7 @@ func (a *api) releaseRun(c call, b *contracts.RunReleaseRequest) (released contr
 	}
 	o, err := a.runs.Release(c.Context(), runs.Release{
 		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Failed: b.FailureReason,
-		KeepSeconds: keep(b.KeepSeconds),
+		KeepSeconds: given(b.KeepSeconds),
 	})
 	c.gateEnded(o, b.OwnerID, b.FencingToken, b.FailureReason, err)
 	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunReleased {
@@ -122,7 +128,7 @@ func (a *api) finishRun(c call, b *contracts.RunFinishRequest) (finished contrac
 	}
 	o, err := a.runs.Finish(c.Context(), runs.Finish{
 		ID: runID(c.Request), Owner: b.OwnerID, Token: b.FencingToken, Status: analysis.Status(b.Status), Result: b.Result,
-		Reason: b.FailureReason, KeepSeconds: keep(b.KeepSeconds),
+		Reason: b.FailureReason, KeepSeconds: given(b.KeepSeconds),
 	})
 	c.gateEnded(o, b.OwnerID, b.FencingToken, "", err)
 	c.event().Result = string(b.Status)
@@ -140,26 +146,49 @@ func (a *api) getRun(c call) (contracts.Run, error) {
 		return contracts.Run{}, noRun(analysis.Outcome{Code: analysis.NotFound,
 			Detail: "there is no such run; its record may have been removed"})
 	}
-	return runBody(runID(c.Request).ID, s, s.Locked(now)), nil
+	return direct.Run(runID(c.Request).ID, s, s.Locked(now)), nil
 }
 
-// runBody is a run as every caller of its tenant may see it.
-func runBody(id string, s analysis.State, locked bool) contracts.Run {
-	body := contracts.Run{
-		RunID: id, Finished: s.Status.Finished(), Locked: locked, OwnerID: s.Owner, Runs: s.Runs, Failures: s.Failures,
-		Result: s.Result, FailureReason: s.Reason,
+// retryRun lets a run that ended so be begun once more.
+func (a *api) retryRun(from analysis.Status) func(call, *contracts.RunRetryRequest) (contracts.RunRetried, error) {
+	return func(c call, b *contracts.RunRetryRequest) (retried contracts.RunRetried, err error) {
+		if err := c.asHolder(&b.OwnerID); err != nil {
+			return retried, err
+		}
+		command, err := direct.RetryRun(runID(c.Request), from, *b)
+		if err != nil {
+			return retried, err
+		}
+		o, err := a.runs.Retry(c.Context(), command)
+		c.event().Replayed = o.Replayed
+		atStore(c.event(), o.At)
+		return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunRetried {
+			done := contracts.RunRetried{RunID: runID(c.Request).ID, Retry: direct.Retried(o.Retried), Replayed: o.Replayed}
+			if o.Grant.Status.Finished() {
+				done.Status = contracts.RunEnd(o.Grant.Status)
+			}
+			return done
+		}))
 	}
-	if end, ok := s.ExpiresAt(); ok && s.Owner != "" {
-		body.ExpiresAt = direct.Time(end)
+}
+
+func (a *api) removeRun(c call, b *contracts.RunRemoveRequest) (removed contracts.RunRemoved, err error) {
+	if err := c.asHolder(&b.OwnerID); err != nil {
+		return removed, err
 	}
-	if body.Finished {
-		body.Status, body.FinishedAt = contracts.AnalysisEnd(s.Status), direct.StoredTime(s.Finished)
-	}
-	return body
+	o, err := a.runs.Remove(c.Context(), runs.Remove{
+		ID: runID(c.Request), By: b.OwnerID, Reason: b.Reason, RequestID: b.RequestID,
+	})
+	c.event().Replayed = o.Replayed
+	atStore(c.event(), o.At)
+	return reply(c, o, o.Replayed, err, ifOK(noRun, func(o runs.Outcome) contracts.RunRemoved {
+		return contracts.RunRemoved{RunID: runID(c.Request).ID, Replayed: o.Replayed}
+	}))
 }
 
 func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
-	q, err := query(r, "prefix", "state", "owner_id", "urgent", "page_size", "page_token")
+	q, err := query(r, "prefix", "state", "owner_id", "urgent", "changed_after", "changed_before", "page_size",
+		"page_token")
 	if err != nil {
 		return err
 	}
@@ -170,10 +199,13 @@ func (a *api) listRuns(w http.ResponseWriter, r *http.Request, _ Caller) error {
 	if list.PageSize, list.Urgent, err = selection(q); err != nil {
 		return err
 	}
+	if list, err = direct.SelectRuns(list, q["changed_after"], q["changed_before"]); err != nil {
+		return err
+	}
 	if err := list.Validate(); err != nil {
 		return err // without waiting
 	}
-	show := func(l analysis.Listed) contracts.Run { return runBody(string(l.ID), l.State, l.Locked) }
+	show := func(l analysis.Listed) contracts.Run { return direct.Run(string(l.ID), l.State, l.Locked) }
 	return sendList(a, w, r, "runs", show, func(ctx context.Context) (readable []analysis.Listed, rest any,
 		cost page.Cost, err error) {
 		p, err := a.runs.List(ctx, list)

@@ -34,6 +34,8 @@ func activationOutcome(what string) string {
 		return "ended"
 	case cluster.ActivationLost:
 		return "lost"
+	case cluster.Abandoned:
+		return "abandoned"
 	default:
 		return ""
 	}
@@ -60,6 +62,8 @@ func (m *Metrics) Cluster(e cluster.Event) {
 		switch {
 		case errors.Is(e.Err, cluster.ErrNotServed):
 			outcome = "not_here"
+		case errors.Is(e.Err, cluster.ErrNotProven):
+			outcome = "not_proven"
 		case e.Err != nil:
 			outcome = "failed"
 		}

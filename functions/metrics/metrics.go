@@ -49,7 +49,7 @@ type Metrics struct {
 	deliveries, sweeps, swept, storeDocuments        metric.Int64Counter
 	evictions, unreadable                            metric.Int64Counter
 	jointWrites, fallbackWrites                      metric.Int64Counter
-	sweepLag, missed                                 metric.Float64Histogram
+	sweepLag, missed, alarmLag                       metric.Float64Histogram
 	active                                           metric.Int64UpDownCounter
 	held                                             *held
 	cluster                                          clusterMetrics
@@ -94,7 +94,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.runsEnded, m.moves = b.counter(nameRunsEnded), b.counter(nameMoves)
 	m.deliveries, m.sweeps, m.swept, m.sweepLag = b.counter(nameDeliveries), b.counter(nameSweeps), b.counter(nameSwept),
 		b.histogram(nameSweepLag)
-	m.evictions, m.missed = b.counter(nameEvictions), b.histogram(nameMissed)
+	m.evictions, m.missed, m.alarmLag = b.counter(nameEvictions), b.histogram(nameMissed), b.histogram(nameAlarmLag)
 	m.storeDocuments, m.unreadable = b.counter(nameStoreDocuments), b.counter(nameUnreadable)
 	m.jointWrites, m.fallbackWrites = b.counter(nameStoreJoint), b.counter(nameStoreFallback)
 	m.active = b.upDown(nameActiveRequests)

@@ -171,6 +171,35 @@ type nowhere struct{}
 
 func (nowhere) Enqueue(context.Context, analysis.ID, string) error { return nil }
 
+// alarm sets one that is due.
+func (s *server) alarm() {
+	s.t.Helper()
+	service := placement.New(s.store, nil)
+	d := placement.Cluster{Tenant: "acme", Name: "d"}
+	joined, err := service.Join(s.t.Context(), placement.Join{Cluster: d, Member: "m9", RequestID: "j", TTL: time.Hour,
+		Offer: placement.Offer{Kinds: []string{"room"}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	id := placement.Identity{Kind: "room", ID: "x"}
+	o, err := service.Claim(s.t.Context(), placement.Claim{Cluster: d, Identity: id, RequestID: "c",
+		By: joined.Incarnation})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := service.SetAlarm(s.t.Context(), placement.SetAlarm{At: time.Unix(0, 0),
+		Hold: placement.Hold{Cluster: d, Identity: id, Owner: joined.Incarnation, Token: o.Activation.Token}}); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := service.Leave(s.t.Context(), d, joined.Incarnation); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := service.Join(s.t.Context(), placement.Join{Cluster: d, Member: "m8", RequestID: "j", TTL: time.Hour,
+		Offer: placement.Offer{Kinds: []string{"room"}}}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // sweep lets a worker die at an analysis, sweeps it and the clusters, and delivers a message about another analysis.
 func (s *server) sweep() {
 	s.t.Helper()
@@ -421,7 +450,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 		for i := range 4 {
 			s.do("POST", fmt.Sprintf("/tenants/acme/locks/k%d/acquire", i), body("x"))
 		}
-		// A queue, sweeps, and a survey.
+		// A queue, sweeps, and a survey; the sweep finds an alarm.
+		s.alarm()
 		s.sweep()
 		ids := machineid.NewDefault(s.store, nil)
 		if _, err := ids.Acquire(t.Context(), kazahana.AcquireOptions{}); err != nil {
@@ -439,7 +469,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{What: cluster.ActivationLost}, {What: cluster.Forwarded, Peer: "bob"},
 			{What: cluster.Forwarded, Peer: "bob", Err: cluster.ErrNotServed},
 			{What: cluster.Forwarded, Peer: "bob", Err: context.Canceled}, {What: cluster.FailedOver, Took: 9 * time.Second},
-			{What: cluster.StateChanged},
+			{What: cluster.StateChanged}, {What: cluster.Abandoned},
+			{What: cluster.Forwarded, Peer: "bob", Err: fmt.Errorf("%w: bob", cluster.ErrNotProven)},
 		} {
 			s.m.Cluster(e)
 		}
@@ -468,11 +499,12 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.sweep.documents", []string{"leasehold.what=analyses", "leasehold.outcome=requeued"}, 1},
 			{"leasehold.sweep.documents", []string{"leasehold.what=clusters", "leasehold.outcome=evicted"}, 1},
 			{"leasehold.sweep.lag", nil, 1},
+			{"leasehold.placement.alarm.lag", nil, 1},
 			{"leasehold.placement.evictions", nil, 1},
 			{"leasehold.placement.eviction.delay", nil, 1},
 			{"leasehold.placement.moves", []string{"leasehold.operation=placement.evict"}, 4096},
-			{"leasehold.placement.clusters", nil, 1},
-			{"leasehold.placement.members", []string{"leasehold.state=active"}, 1},
+			{"leasehold.placement.clusters", nil, 2},
+			{"leasehold.placement.members", []string{"leasehold.state=active"}, 2},
 			{"leasehold.placement.members", []string{"leasehold.state=expired"}, 0},
 			{"leasehold.placement.imbalance", nil, 1},
 			{"leasehold.machine_ids", []string{"leasehold.state=leased"}, 1},
@@ -503,8 +535,10 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.cluster.activations", []string{"leasehold.outcome=lost"}, 1},
 			{"leasehold.cluster.activation.duration", nil, 2},
 			{"leasehold.cluster.event.lag", nil, 1},
+			{"leasehold.cluster.activations", []string{"leasehold.outcome=abandoned"}, 1},
 			{"leasehold.cluster.forwards", []string{"leasehold.outcome=ok"}, 1},
 			{"leasehold.cluster.forwards", []string{"leasehold.outcome=not_here"}, 1},
+			{"leasehold.cluster.forwards", []string{"leasehold.outcome=not_proven"}, 1},
 			{"leasehold.cluster.forwards", []string{"leasehold.outcome=failed"}, 1},
 			{"leasehold.cluster.failover.duration", nil, 1},
 			{"leasehold.audit.events", []string{"leasehold.operation=placement.join", "leasehold.outcome=ok"}, 2},

@@ -56,6 +56,16 @@ func (m *Metrics) Evicted(ctx context.Context, expired []time.Duration, moved in
 	}
 }
 
+// FiredAlarms measures how late alarms were when they were fired for the first time.
+func (m *Metrics) FiredAlarms(ctx context.Context, a placement.Alarms) {
+	if m == nil {
+		return
+	}
+	for _, late := range a.Late {
+		m.alarmLag.Record(ctx, late.Seconds())
+	}
+}
+
 // SweptAnalyses counts a sweep of analyses and what it did.
 func (m *Metrics) SweptAnalyses(ctx context.Context, s analysis.Swept, err error) {
 	if m == nil {

@@ -105,6 +105,7 @@ const (
 	nameMoves     = "leasehold.placement.moves"
 	nameEvictions = "leasehold.placement.evictions"
 	nameMissed    = "leasehold.placement.eviction.delay"
+	nameAlarmLag  = "leasehold.placement.alarm.lag"
 
 	nameClusterActivations = "leasehold.cluster.activations"
 	nameClusterActivation  = "leasehold.cluster.activation.duration"
@@ -262,11 +263,17 @@ var Table = []Instrument{
 		Question:   "How long does no one have what a dead member had, beyond its lease?",
 	},
 	{
+		Name: nameAlarmLag, Group: groupRuns, Unit: "s", Kind: Histogram, Buckets: lags,
+		CloudWatch: []string{},
+		Help:       "How long an alarm of an identity had been due when it was fired for the first time, by the server that found it.",
+		Question:   "How many alarms are there, and how late are they?",
+	},
+	{
 		Name: nameClusterActivations, Group: groupCluster, Unit: "{activation}", Kind: Counter,
 		Attributes: []string{attrOutcome},
-		Help: "Activations of this process's member, as they began and ended: `activated`, `failed`, `ended` (as intended: handed over, idle), `lost`. " +
+		Help: "Activations of this process's member, as they began and ended: `activated`, `failed`, `ended` (as intended: handed over, idle), `lost`; and `abandoned`, a call of the host, or a request, that did not return in time. " +
 			"The program feeds these instruments: `cluster.Options.Observe` and `cluster.LocatorOptions.Observe` are `Metrics.Cluster`.",
-		Question: "How many identities come and go, and is any of them lost?",
+		Question: "How many identities come and go, is any of them lost, and does the host hang?",
 	},
 	{
 		Name: nameClusterActivation, Group: groupCluster, Unit: "s", Kind: Histogram, Buckets: seconds,
@@ -280,8 +287,8 @@ var Table = []Instrument{
 	},
 	{
 		Name: nameClusterForwards, Group: groupCluster, Unit: "{request}", Kind: Counter, Attributes: []string{attrOutcome},
-		Help: "Requests that a handler sent to another member: `ok` when there was a response, `not_here` when that member did not serve it, `failed` when it was not " +
-			"reached or the connection broke. Each try counts.",
+		Help: "Requests that a handler sent to another member: `ok` when there was a response, `not_here` when that member did not serve it, `not_proven` when " +
+			"something responded that does not prove that it is one, `failed` when it was not reached or the connection broke. Each try counts.",
 		Question: "How many requests arrive at the wrong member, and how many of those in vain?",
 	},
 	{
@@ -449,6 +456,7 @@ var Table = []Instrument{
 // at 0 with the process: a counter that appears with its first event has not increased, as Prometheus sees it.
 var alarming = []struct{ operation, outcome string }{
 	{"activation.activated", "STALE_TOKEN"},
+	{"activation.alarm", "STALE_TOKEN"},
 	{"activation.deactivate", "STALE_TOKEN"},
 	{"activation.failed", "STALE_TOKEN"},
 	{"activation.state", "STALE_TOKEN"},
@@ -479,6 +487,7 @@ const surveyed = "survey"
 // Operations lists what requests are counted as.
 var Operations = []string{
 	"activation.activated",
+	"activation.alarm",
 	"activation.claim",
 	"activation.deactivate",
 	"activation.failed",
@@ -529,12 +538,15 @@ var Operations = []string{
 	"placement.takeover",
 	"placement.topology",
 	"placement.transfer",
+	"run.again",
 	"run.begin",
 	"run.finish",
 	"run.get",
 	"run.list",
 	"run.refresh",
 	"run.release",
+	"run.remove",
+	"run.retry",
 	"sweep",
 	"task.deliver",
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -89,6 +90,9 @@ type Config struct {
 	// whatever the client's timeout is.
 	HTTPClient *http.Client
 
+	// Log is told which keys of the issuer are not used, and why. Nil means [slog.Default].
+	Log *slog.Logger
+
 	// Now is the clock by which tokens expire and keys age. Nil means [time.Now].
 	Now func() time.Time
 }
@@ -116,10 +120,13 @@ func newTokens(ctx context.Context, c Config) (tokens, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
 	from := &issuer{url: c.Issuer, jwksURL: c.JWKSURL, client: onlySecure(c.HTTPClient)}
 	return tokens{
 		config: c,
-		keys:   &keyCache{lifetime: ctx, read: from.keys, clock: func() term.Moment { return term.Of(c.Now()) }},
+		keys:   &keyCache{lifetime: ctx, read: from.keys, log: c.Log, clock: func() term.Moment { return term.Of(c.Now()) }},
 		verifier: gooidc.Config{
 			ClientID:             c.Audience,
 			SupportedSigningAlgs: algorithmNames(),

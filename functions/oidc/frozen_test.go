@@ -30,13 +30,13 @@ func (f *frozen) cache(t *testing.T) *keyCache {
 	f.monotonic, f.wall = time.Now(), time.Now()
 	return &keyCache{
 		lifetime: t.Context(), clock: func() term.Moment { return term.On(f.monotonic, f.wall) },
-		read: func(context.Context) ([]jose.JSONWebKey, time.Duration, error) {
+		read: func(context.Context) (published, error) {
 			f.reads++
 			keys := []jose.JSONWebKey{{Key: f.key.Public(), Algorithm: string(jose.ES256)}}
 			if f.reading != nil {
 				f.reading()
 			}
-			return keys, 5 * time.Minute, nil
+			return published{keys: keys, life: 5 * time.Minute}, nil
 		},
 	}
 }

@@ -68,8 +68,8 @@ func TestBearer(t *testing.T) {
 		{"not base64url", []string{"Bearer a+b.c/d.e="}, malformed},
 		{"header is not JSON", []string{"Bearer YQ.YQ.YQ"}, malformed},
 		{"JSON serialization", []string{`Bearer {"payload":"e30","protected":"e30","signature":"YQ"}`}, malformed},
-		{"8 KiB", []string{"Bearer " + strings.Repeat("a", 8192)}, malformed},
-		{"more than 8 KiB", []string{"Bearer " + strings.Repeat("a", 8193)}, "the token has 8193 bytes, 8192 at most"},
+		{"32 KiB", []string{"Bearer " + strings.Repeat("a", 32<<10)}, malformed},
+		{"more than 32 KiB", []string{"Bearer " + strings.Repeat("a", 32<<10+1)}, "the token has 32769 bytes, 32768 at most"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)

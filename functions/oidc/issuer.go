@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
 const (
@@ -45,25 +47,31 @@ type issuer struct {
 	client  *http.Client
 }
 
-// keys reads the issuer's keys, and how long they may be used. Their address is discovered each time, so that an
-// issuer may change it.
-func (i *issuer) keys(ctx context.Context) ([]jose.JSONWebKey, time.Duration, error) {
+// published is what an issuer publishes.
+type published struct {
+	keys       []jose.JSONWebKey
+	passedOver []string      // why others of its keys are not used
+	life       time.Duration // for how long the keys may be used
+}
+
+// keys reads the issuer's keys. Their address is discovered each time, so that an issuer may change it.
+func (i *issuer) keys(ctx context.Context) (published, error) {
 	from := i.jwksURL
 	if from == "" {
 		var err error
 		if from, err = i.discover(ctx); err != nil {
-			return nil, 0, err
+			return published{}, err
 		}
 	}
 	body, header, err := i.get(ctx, from)
 	if err != nil {
-		return nil, 0, err
+		return published{}, err
 	}
-	keys, err := parseKeys(body)
+	keys, passedOver, err := parseKeys(body)
 	if err != nil {
-		return nil, 0, fmt.Errorf("the key set at %s %w", from, err)
+		return published{}, fmt.Errorf("the key set at %s %w", from, err)
 	}
-	return keys, lifeOf(header), nil
+	return published{keys, passedOver, lifeOf(header)}, nil
 }
 
 // discover returns the address of the key set (OpenID Connect Discovery 1.0, section 4).
@@ -81,11 +89,11 @@ func (i *issuer) discover(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("the document at %s is not an OpenID Connect configuration: %w", at, err)
 	}
 	if document.Issuer != i.url {
-		return "", fmt.Errorf("the document at %s is of issuer %s, the configured issuer is %q: "+
+		return "", httpapi.Misconfigured("the document at %s is of issuer %s, the configured issuer is %q: "+
 			"they must be identical", at, quote(document.Issuer), i.url)
 	}
 	if err := checkSource(document.JWKSURI); err != nil {
-		return "", fmt.Errorf("the jwks_uri %s in the document at %s %w", quote(document.JWKSURI), at, err)
+		return "", httpapi.Misconfigured("the jwks_uri %s in the document at %s %v", quote(document.JWKSURI), at, err)
 	}
 	return document.JWKSURI, nil
 }
@@ -115,52 +123,119 @@ func (i *issuer) get(ctx context.Context, url string) ([]byte, http.Header, erro
 	return body, response.Header, nil
 }
 
-// parseKeys returns those keys of a key set that can verify tokens here. Others are passed over, as RFC 7517, section
-// 5, asks: sets also hold keys for encryption and of kinds that are not known yet. A set without such a key is a
-// mistake of the issuer, which must not replace keys that work.
-func parseKeys(body []byte) ([]jose.JSONWebKey, error) {
+// members are those of a key that verification needs (RFC 7517, RFC 7518, RFC 8037). The others are not looked at: a
+// certificate that is odd, or a member of a later standard, makes no key unusable.
+var members = []string{"kty", "kid", "use", "alg", "n", "e", "crv", "x", "y"}
+
+// secretMembers are those of private and shared keys.
+var secretMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
+
+// parseKeys returns those keys of a key set that can verify tokens here, and why each of the others is passed over, as
+// RFC 7517, section 5, asks: sets also hold keys for encryption and of kinds that are not known yet. A set without such
+// a key is a mistake of the issuer, which must not replace keys that work.
+func parseKeys(body []byte) (keys []jose.JSONWebKey, passedOver []string, err error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(body, &document); err != nil {
-		return nil, fmt.Errorf("is not JSON that has keys: %w", err)
+		return nil, nil, fmt.Errorf("is not JSON that has keys: %w", err)
 	}
 	if len(document.Keys) > maxKeys {
-		return nil, fmt.Errorf("has %d keys, %d at most", len(document.Keys), maxKeys)
+		return nil, nil, httpapi.Misconfigured("has %d keys, %d at most", len(document.Keys), maxKeys)
 	}
-	var keys []jose.JSONWebKey
-	for _, raw := range document.Keys {
-		var key jose.JSONWebKey
-		if key.UnmarshalJSON(raw) == nil && usable(&key) {
+	for i, raw := range document.Keys {
+		key, err := parseKey(raw)
+		if err == nil {
 			keys = append(keys, key)
+			continue
 		}
+		passedOver = append(passedOver, fmt.Sprintf("key %d %s: %v", i+1, quote(key.KeyID), err))
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("has no key for the signatures %s (it has %d keys)",
-			strings.Join(algorithmNames(), ", "), len(document.Keys))
+		return nil, passedOver, httpapi.Misconfigured("has no key for the signatures %s (it has %d keys)%s",
+			strings.Join(algorithmNames(), ", "), len(document.Keys), listed(passedOver))
 	}
-	return keys, nil
+	return keys, passedOver, nil
 }
 
-// usable tells public keys for accepted signatures from all others. A private key is not used even though its public
-// half could be: it was published.
-func usable(key *jose.JSONWebKey) bool {
-	if !key.Valid() || key.Use != "" && key.Use != "sig" {
-		return false
+// listed are the reasons of the first keys that were passed over.
+func listed(reasons []string) string {
+	const most = 5
+	if len(reasons) == 0 {
+		return ""
 	}
-	if key.Algorithm != "" && !slices.Contains(algorithms, jose.SignatureAlgorithm(key.Algorithm)) {
-		return false
+	return ": " + strings.Join(reasons[:min(most, len(reasons))], "; ")
+}
+
+// parseKey returns a public key for accepted signatures. The error says why it is none, and nothing of the key itself.
+// A private key is not used even though its public half could be: it was published.
+func parseKey(raw []byte) (jose.JSONWebKey, error) {
+	var found map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &found); err != nil {
+		return jose.JSONWebKey{}, errors.New("it is not an object of JSON")
+	}
+	needed := map[string]string{}
+	for _, name := range members {
+		if value, ok := found[name]; ok {
+			needed[name] = textOf(name, value)
+		}
+	}
+	named := jose.JSONWebKey{KeyID: needed["kid"]}
+	for _, name := range secretMembers {
+		if _, ok := found[name]; ok {
+			return named, fmt.Errorf("it has the member %s of a secret key", name)
+		}
+	}
+	public, err := json.Marshal(needed)
+	if err != nil {
+		return named, err
+	}
+	var key jose.JSONWebKey
+	if err := key.UnmarshalJSON(public); err != nil {
+		return named, fmt.Errorf("its kind %s cannot be read", quote(needed["kty"]+" "+needed["crv"]))
+	}
+	return key, checkKey(&key)
+}
+
+// textOf is the text of a member. A number is its digits: some issuers name keys by numbers. Base64 may be padded, as
+// RFC 7515 does not have it.
+func textOf(name string, value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return string(value)
+	}
+	switch name {
+	case "n", "e", "x", "y":
+		return strings.TrimRight(text, "=")
+	default:
+		return text
+	}
+}
+
+// checkKey tells public keys for accepted signatures from all others.
+func checkKey(key *jose.JSONWebKey) error {
+	switch {
+	case !key.Valid():
+		return errors.New("it is not valid")
+	case key.Use != "" && key.Use != "sig":
+		return fmt.Errorf("its use is %s", quote(key.Use))
+	case key.Algorithm != "" && !slices.Contains(algorithms, jose.SignatureAlgorithm(key.Algorithm)):
+		return fmt.Errorf("its algorithm is %s", quote(key.Algorithm))
 	}
 	switch k := key.Key.(type) {
 	case *rsa.PublicKey:
-		return k.N.BitLen() >= minRSABits
+		if bits := k.N.BitLen(); bits < minRSABits {
+			return fmt.Errorf("it has %d bits, %d at least", bits, minRSABits)
+		}
 	case *ecdsa.PublicKey:
-		return k.Curve == elliptic.P256() || k.Curve == elliptic.P384()
+		if k.Curve != elliptic.P256() && k.Curve != elliptic.P384() {
+			return fmt.Errorf("its curve is %s", k.Curve.Params().Name)
+		}
 	case ed25519.PublicKey:
-		return true
 	default:
-		return false
+		return errors.New("its kind is not accepted")
 	}
+	return nil
 }
 
 // lifeOf is how long a response may be used: its max-age (RFC 9111, section 5.2.2.1) within bounds.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,12 +35,14 @@ const (
 // As there, requests that wait share one fetch, and a fetch does not end with the request that began it.
 type keyCache struct {
 	lifetime context.Context //nolint:containedctx // fetches end with it, and belong to no single request
-	read     func(context.Context) ([]jose.JSONWebKey, time.Duration, error)
+	read     func(context.Context) (published, error)
+	log      *slog.Logger
 	clock    term.Clock // both: on an instance that is frozen the monotonic one may stand still
 
 	mu   sync.Mutex
 	set  *keySet // the last that was read; nil before
 	last *fetch  // the last that was begun; nil before
+	told string  // which keys were passed over when that was logged last
 }
 
 // keySet is the result of one fetch. It does not change.
@@ -57,8 +61,12 @@ type fetch struct {
 	err   error
 }
 
-// errUnknownKey is returned by [keySet.verify] if a newer set may have the key.
-var errUnknownKey = errors.New("unknown key")
+// Errors of [keySet.verify] that a newer set may not have: an issuer may publish another key under a name that it has
+// used before.
+var (
+	errUnknownKey     = errors.New("unknown key")
+	errWrongSignature = errors.New("wrong signature")
+)
 
 // verify returns the payload of a token that one of the issuer's keys has signed.
 func (c *keyCache) verify(ctx context.Context, signed *jose.JSONWebSignature) ([]byte, error) {
@@ -67,24 +75,29 @@ func (c *keyCache) verify(ctx context.Context, signed *jose.JSONWebSignature) ([
 		return nil, err
 	}
 	payload, err := set.verify(signed)
-	if !errors.Is(err, errUnknownKey) {
-		return payload, err
-	}
-	if set, err = c.newest(ctx); err != nil {
-		return nil, err
-	}
-	payload, err = set.verify(signed)
-	if errors.Is(err, errUnknownKey) {
-		kid := signed.Signatures[0].Header.KeyID
-		if kid == "" {
-			return nil, httpapi.Unauthenticated(
-				"the token does not name its key, and no key of this server's issuer has signed it")
+	if err != nil {
+		newest, failed := c.newest(ctx)
+		switch {
+		case failed != nil && errors.Is(err, errUnknownKey):
+			return nil, failed
+		case failed == nil && newest != set:
+			payload, err = newest.verify(signed)
 		}
+	}
+	kid := signed.Signatures[0].Header.KeyID
+	switch {
+	case err == nil:
+		return payload, nil
+	case errors.Is(err, errWrongSignature):
+		return nil, httpapi.Unauthenticated("the token's signature is wrong")
+	case kid == "":
+		return nil, httpapi.Unauthenticated(
+			"the token does not name its key, and no key of this server's issuer has signed it")
+	default:
 		return nil, httpapi.Unauthenticated(
 			"the token is signed with the key %s, which this server's issuer does not publish: "+
 				"get a new token, from that issuer", quote(kid))
 	}
-	return payload, err
 }
 
 // current returns the keys in use. It waits only if there are none.
@@ -143,7 +156,7 @@ func (c *keyCache) fetch(now term.Moment) *fetch {
 func (c *keyCache) run(f *fetch) {
 	ctx, cancel := context.WithTimeout(c.lifetime, fetchTimeout)
 	defer cancel()
-	keys, life, err := c.read(ctx)
+	found, err := c.read(ctx)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,8 +165,18 @@ func (c *keyCache) run(f *fetch) {
 		f.err = fmt.Errorf("oidc: the issuer's keys could not be read: %w", err)
 		return
 	}
-	f.set = &keySet{keys: keys, refreshAt: f.begun.Add(life / 2), expiresAt: f.begun.Add(life)}
+	f.set = &keySet{keys: found.keys, refreshAt: f.begun.Add(found.life / 2), expiresAt: f.begun.Add(found.life)}
 	c.set = f.set
+	c.tell(found.passedOver)
+}
+
+// tell logs which keys are passed over, when these are others than before. mu is held.
+func (c *keyCache) tell(passedOver []string) {
+	told := strings.Join(passedOver, "; ")
+	if told != "" && told != c.told {
+		c.log.Warn("keys of the issuer are not used: tokens that they sign are refused", "keys", passedOver)
+	}
+	c.told = told
 }
 
 // verify returns the payload of a token that one of the keys has signed. A token with a key name is checked with the
@@ -176,7 +199,7 @@ func (s *keySet) verify(signed *jose.JSONWebSignature) ([]byte, error) {
 		}
 	}
 	if known {
-		return nil, httpapi.Unauthenticated("the token's signature is wrong")
+		return nil, errWrongSignature
 	}
 	return nil, errUnknownKey
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -195,19 +197,103 @@ func TestFlood(t *testing.T) {
 		i.wantFetches(t, 2+n)
 	}
 	wantCaller(t, id, i.token(t, nil))
-	// Wrong signatures under a known name ask nothing of the issuer.
-	c.advance(time.Minute)
+	// Wrong signatures under a known name ask the issuer as often, and no more.
+	for n := range 3 {
+		c.advance(time.Minute)
+		for range 20 {
+			wantUnauthenticated(t, id, sign(t, jose.ES256, p256New(), "a", i.claims(nil)), "the token's signature is wrong")
+		}
+		i.wantFetches(t, 5+n)
+	}
+	// Nor do they wait for an issuer that is down.
+	i.serveKeys(fail(http.StatusBadGateway))
+	c.advance(10 * time.Second)
 	wantUnauthenticated(t, id, sign(t, jose.ES256, p256New(), "a", i.claims(nil)), "the token's signature is wrong")
-	i.wantFetches(t, 4)
+	wantCaller(t, id, i.token(t, nil))
+}
+
+// TestANewKeyUnderAKnownName: an issuer may give a new key the name of the old one. Its first token makes the server
+// look, within the bound of fetches.
+func TestANewKeyUnderAKnownName(t *testing.T) {
+	i := newIssuer(t, public(p256(), "a"))
+	c := newClock()
+	id := i.identity(t, c)
+	wantCaller(t, id, i.token(t, nil))
+	i.publish("", public(p256New(), "a"))
+	token := sign(t, jose.ES256, p256New(), "a", i.claims(nil))
+	c.advance(10*time.Second - 1)
+	wantUnauthenticated(t, id, token, "the token's signature is wrong")
+	c.advance(1)
+	wantCaller(t, id, token)
+	i.wantFetches(t, 2)
+}
+
+// TestWhatAKeyDoesNotNeed: members that verification does not need make no key unusable, nor does padding.
+func TestWhatAKeyDoesNotNeed(t *testing.T) {
+	plain := object{}
+	b, err := public(rsa2048(), "a").MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &plain); err != nil {
+		t.Fatal(err)
+	}
+	for name, odd := range map[string]object{
+		"x5c":          {"x5c": []string{"MIIB"}},
+		"x5c, no list": {"x5c": "MIIB"},
+		"x5t":          {"x5t": "a+b/c="},
+		"x5t#S256":     {"x5t#S256": 7},
+		"x5u":          {"x5u": "not a URL"},
+		"key_ops":      {"key_ops": "verify"},
+		"padding":      {"n": plain["n"].(string) + "==", "e": "AQAB===="},
+		"of its own":   {"issued": true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := maps.Clone(plain)
+			maps.Copy(key, odd)
+			i := newIssuer(t)
+			i.serveKeys(keySet(key))
+			wantCaller(t, i.identity(t, newClock()), sign(t, jose.RS256, rsa2048(), "a", i.claims(nil)))
+		})
+	}
+	key := maps.Clone(plain)
+	key["kid"] = 7
+	i := newIssuer(t)
+	i.serveKeys(keySet(key))
+	wantCaller(t, i.identity(t, newClock()), sign(t, jose.RS256, rsa2048(), "7", i.claims(nil)))
+}
+
+// TestKeysThatAreNotUsedAreLogged: with the reason, once for as long as they stay the same, and with nothing of the
+// keys but their names.
+func TestKeysThatAreNotUsedAreLogged(t *testing.T) {
+	var log strings.Builder
+	odd := object{"kty": "EC", "crv": "P-256", "x": "c2VjcmV0", "y": "AA", "kid": "odd"}
+	i := newIssuer(t)
+	i.serveKeys(keySet(public(p256(), "a"), public(rsa1024(), "short"), odd, object{"kty": "oct", "k": "c2VjcmV0"}))
+	c := newClock()
+	id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, Now: c.now,
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 3 {
+		wantCaller(t, id, i.token(t, object{"exp": noon.Add(48 * time.Hour).Unix()}))
+		c.advance(time.Hour)
+	}
+	i.wantFetches(t, 3)
+	said := log.String()
+	for _, want := range []string{"short", "it has 1024 bits, 2048 at least", "odd", "cannot be read", "a secret key"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the log does not say %q:\n%s", want, said)
+		}
+	}
+	if strings.Count(said, "level=WARN") != 1 || strings.Contains(said, "c2VjcmV0") {
+		t.Errorf("the log says:\n%s", said)
+	}
 }
 
 func TestKeySets(t *testing.T) {
 	body := func(s string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) }
 	}
-	set := func(keys ...any) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { send(w, object{"keys": keys}) }
-	}
+	set := keySet
 	changed := func(change func(*jose.JSONWebKey)) jose.JSONWebKey {
 		k := public(p256(), "a")
 		change(&k)
@@ -272,9 +358,19 @@ func TestKeySets(t *testing.T) {
 				wantCaller(t, id, i.token(t, nil))
 			} else {
 				wantUnavailable(t, id, i.token(t, nil), c.want)
+				_, err := identify(t, id, i.token(t, nil))
+				lasts := strings.Contains(c.want, none) || strings.Contains(c.want, "100 at most")
+				if errors.Is(err, httpapi.ErrMisconfigured) != lasts {
+					t.Errorf("%v: that it lasts is said to be %v", err, !lasts)
+				}
 			}
 		})
 	}
+}
+
+// keySet serves a set of these keys.
+func keySet(keys ...any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { send(w, object{"keys": keys}) }
 }
 
 // padded is a key set of exactly size bytes.
@@ -317,6 +413,10 @@ func TestDiscovery(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			i.discover(c.document)
 			wantUnavailable(t, i.identity(t, newClock()), i.token(t, nil), c.want)
+			_, err := identify(t, i.identity(t, newClock()), i.token(t, nil))
+			if lasts := c.name != "array"; errors.Is(err, httpapi.ErrMisconfigured) != lasts {
+				t.Errorf("%v: that it lasts is said to be %v", err, !lasts)
+			}
 		})
 	}
 	i.wantFetches(t, 0)

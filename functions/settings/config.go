@@ -56,6 +56,7 @@ type Config struct {
 	FirestoreIndexShards    int64
 	RedisAddr, RedisUser    string
 	RedisPassword           string
+	RedisPasswordFile       string
 	RedisSentinelMaster     string
 	RedisSentinelUser       string
 	RedisSentinelPassword   string

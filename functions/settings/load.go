@@ -237,13 +237,13 @@ var numbered = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(LEASEHOLD_(KEY|FENCING_TOKEN)_)([2-9]|1[0-9]|20)$`)
 })
 
-// WithoutLock is an environment without what "leasehold lock run" sets for its command, so that a command of an inner
-// one, or of "leasehold once", does not take the locks of the outer one for its own.
+// WithoutLock is an environment without what "leasehold lock run" and "once" say to their command of a lock and of when
+// a run is due, so that a command of an inner one does not take what belongs to the outer one for its own.
 func WithoutLock(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return name == "LEASEHOLD_KEY" || name == "LEASEHOLD_FENCING_TOKEN" || name == "LEASEHOLD_PERMIT" ||
-			numbered().MatchString(name)
+			name == "LEASEHOLD_DUE_AT" || numbered().MatchString(name)
 	})
 }
 

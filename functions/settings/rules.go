@@ -72,6 +72,8 @@ var Rules = []Rule{
 		If:      []string{"LEASEHOLD_TARGET_TOKEN", "LEASEHOLD_TARGET_TOKEN_FILE"},
 		NotWith: "LEASEHOLD_TARGET_AUDIENCE", Entries: runsTasks, Why: twoTokens,
 	},
+	{If: []string{"LEASEHOLD_REDIS_PASSWORD"}, NotWith: "LEASEHOLD_REDIS_PASSWORD_FILE", Entries: onStores,
+		Why: "they are two ways to give one password"},
 	{If: []string{"LEASEHOLD_TARGET_TOKEN"}, NotWith: "LEASEHOLD_TARGET_TOKEN_FILE", Entries: runsTasks, Why: twoTokens},
 	{
 		If: []string{"LEASEHOLD_TASK_QUEUE"}, Needs: "LEASEHOLD_TASK_URL", Entries: Serve | FunctionSweep,

@@ -361,13 +361,18 @@ var Table = []Setting{
 	},
 	{
 		Env: "LEASEHOLD_REDIS_USER", Group: groupRedis, Type: Text, Placeholder: "NAME", Entries: onStores,
-		Help:  "User to log in as. The password is in {REDIS_PASSWORD} or in the URL.",
+		Help:  "User to log in as. The password is in {REDIS_PASSWORD}, in the file {REDIS_PASSWORD_FILE} or in the URL.",
 		field: func(c *Config) any { return &c.RedisUser },
 	},
 	{
 		Env: "LEASEHOLD_REDIS_PASSWORD", Group: groupRedis, Type: Text, Secret: true, Entries: onStores,
 		Help:  "Password of the user.",
 		field: func(c *Config) any { return &c.RedisPassword },
+	},
+	{
+		Env: "LEASEHOLD_REDIS_PASSWORD_FILE", Group: groupRedis, Type: File, Placeholder: "FILE", Entries: onStores,
+		Help:  "File with the password instead, read again for each new connection: what replaces it needs no restart.",
+		field: func(c *Config) any { return &c.RedisPasswordFile },
 	},
 	{
 		Env: "LEASEHOLD_REDIS_TLS", Group: groupRedis, Type: Switch, Entries: onStores,
@@ -679,7 +684,7 @@ var Table = []Setting{
 // Entry points know them and read none of them.
 var ClientVariables = []Variable{
 	{Name: "LEASEHOLD_SERVER", Help: "URL of the server."},
-	{Name: "LEASEHOLD_TENANT", Help: "The caller's own tenant.", Instead: "LEASEHOLD_AUTH_TENANT"},
+	{Name: "LEASEHOLD_TENANT", Help: "The caller's own tenant. Set by leasehold once for its command.", Instead: "LEASEHOLD_AUTH_TENANT"},
 	{Name: "LEASEHOLD_OWNER", Help: "Owner of the caller's leases."},
 	{Name: "LEASEHOLD_AUTH_TOKEN", Secret: true, Help: "The caller's bearer token.", Instead: "LEASEHOLD_TARGET_TOKEN"},
 	{Name: "LEASEHOLD_AUTH_TOKEN_FILE", Help: "File with the caller's bearer token.",
@@ -697,7 +702,9 @@ var ClientVariables = []Variable{
 	{Name: "LEASEHOLD_FENCING_TOKEN_2",
 		Help: "Set by leasehold lock run --also for its command: the fencing token of the second lock; _3 to _20 instead of _2 are those of the others."},
 	{Name: "LEASEHOLD_PERMIT", Help: "Set by leasehold lock run --permits for its command: which permit it has, from 1."},
-	{Name: "LEASEHOLD_ANALYSIS_ID", Help: "Set by leasehold once for its command: the analysis."},
+	{Name: "LEASEHOLD_RUN_ID", Help: "Set by leasehold once for its command: the run."},
+	{Name: "LEASEHOLD_DUE_AT",
+		Help: "Set by leasehold once for its command, by a calendar: the time for which the run is due."},
 	{Name: "LEASEHOLD_RESULT", Help: "Set by leasehold once for its command: the file for the result."},
 }
 

@@ -184,7 +184,7 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := w.Gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "w", RequestID: "r1", TTL: time.Minute})
+		g, err := w.Gate.Acquire(t.Context(), once.Acquire{RunID: "a1", Owner: "w", RequestID: "r1", TTL: time.Minute})
 		if g.Acquired != known || errors.Is(err, contracts.CodeNotFound) == known {
 			t.Errorf("a message for an analysis that is not there, with%q: %+v, %v", args, g, err)
 		}

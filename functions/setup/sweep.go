@@ -49,6 +49,47 @@ func SweepLoop(ctx context.Context, clusters *placement.Service, tallies docstor
 	}
 }
 
+const (
+	// AlarmEvery is how often [AlarmLoop] looks for alarms of identities, where a cluster has some.
+	AlarmEvery = 2 * time.Second
+
+	noAlarms     = 5 * time.Second  // how often it looks where none has
+	alarmTimeout = 30 * time.Second // for one look; the next one goes on
+	troubleEvery = time.Minute      // how often looks that fail are logged
+)
+
+// AlarmLoop fires alarms of identities that are due, in all clusters of a store, until ctx ends; see
+// [placement.Service.FireAlarms]. Several processes may do it for one store.
+func AlarmLoop(ctx context.Context, clusters *placement.Service, log *slog.Logger, m *metrics.Metrics) {
+	var told time.Time
+	for pause := rand.N(AlarmEvery); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		look, cancel := context.WithTimeout(ctx, alarmTimeout)
+		done, err := clusters.FireAlarms(look)
+		cancel()
+		if ctx.Err() != nil || errors.Is(err, docstore.ErrClosed) {
+			return
+		}
+		m.FiredAlarms(ctx, done)
+		if err != nil && time.Since(told) >= troubleEvery { // what was fired is a metric
+			tasks.LogAlarms(ctx, log, done, err)
+			told = time.Now()
+		}
+		switch {
+		case done.More && done.Fired > 0:
+			pause = 0
+		case done.Clusters > 0:
+			pause = AlarmEvery
+		default:
+			pause = noAlarms
+		}
+	}
+}
+
 func sweepOnce(ctx context.Context, clusters *placement.Service) (placement.Swept, error) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()

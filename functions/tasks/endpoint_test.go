@@ -465,7 +465,7 @@ func TestAuditOfInternalEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
-		if l.AnalysisID == "bad" {
+		if l.RunID == "bad" {
 			return "", errors.New("the disk is full")
 		}
 		return "done", nil

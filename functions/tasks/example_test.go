@@ -31,8 +31,8 @@ func ExampleEndpoint() {
 		Worker: &tasks.Worker{
 			Gate: direct.Analyses(analysis.New(store, nil)),
 			Work: func(_ context.Context, l once.Lock) (string, error) {
-				fmt.Println("running", l.AnalysisID, "under token", l.Token)
-				return "gs://results/" + l.AnalysisID, nil
+				fmt.Println("running", l.RunID, "under token", l.Token)
+				return "gs://results/" + l.RunID, nil
 			},
 		},
 		Guard: tasks.Platform{}, // in earnest: oidc.NewAccount, unless the platform checks callers

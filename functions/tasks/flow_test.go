@@ -375,7 +375,7 @@ func TestSweepFlow(t *testing.T) {
 	f := newFlow(t, few, func(_ context.Context, l once.Lock) (string, error) { token.Store(l.Token); return "", nil })
 	f.put("a1", docstore.Doc{"title": docstore.String("x"), "lockToken": docstore.Int(0)})
 	// The worker that dies: its lock is all that is left of it.
-	if g, err := f.Gate.Acquire(t.Context(), once.Acquire{AnalysisID: "a1", Owner: "dies", RequestID: "r1",
+	if g, err := f.Gate.Acquire(t.Context(), once.Acquire{RunID: "a1", Owner: "dies", RequestID: "r1",
 		TTL: 5 * time.Minute}); err != nil || !g.Acquired {
 		t.Fatalf("%+v, %v", g, err)
 	}

@@ -98,9 +98,13 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 		if done.ClustersErr != nil && c.Errors == 0 {
 			c.Errors = 1 // not even their names could be read
 		}
+		a := done.Alarms
+		if done.AlarmsErr != nil && a.Errors == 0 {
+			a.Errors = 1
+		}
 		response.Clusters = &contracts.ClustersSwept{
-			Clusters: c.Clusters, Evicted: c.Evicted, Freed: c.Freed, Removed: c.Removed, Errors: c.Errors,
-			Damaged: c.Damaged, More: c.More,
+			Clusters: c.Clusters, Evicted: c.Evicted, Freed: c.Freed, Removed: c.Removed, Alarms: a.Fired,
+			Errors: c.Errors + a.Errors, Damaged: c.Damaged + a.Damaged, More: c.More || a.More,
 		}
 	}
 	response.Unreadable = done.Unreadable.Texts()

@@ -20,7 +20,7 @@ type Sweeps struct {
 	Analyses *analysis.Analyses // nil leaves analyses alone
 	Sweep    analysis.Sweep     // its Queue is required with Analyses
 
-	// Clusters are swept, too; nil leaves them alone.
+	// Clusters are swept, too, and alarms in them that are due are fired; nil leaves them alone.
 	Clusters *placement.Service
 
 	// Prune removes documents whose end has passed and returns how many; nil where the store does that by itself.
@@ -41,6 +41,9 @@ type Swept struct {
 
 	Clusters    placement.Swept
 	ClustersErr error // what failed, as of [placement.Service.Sweep]
+
+	Alarms    placement.Alarms
+	AlarmsErr error // what failed, as of [placement.Service.FireAlarms]
 
 	Tallies    census.Corrected
 	TalliesErr error // what failed, as of [census.Correct]
@@ -70,6 +73,7 @@ func (s Sweeps) Run(ctx context.Context) Swept {
 	}
 	if s.Clusters != nil {
 		passes = append(passes, func(ctx context.Context) {
+			s.fireAlarms(ctx, &done)
 			some, err := s.Clusters.Sweep(ctx, 0)
 			done.Clusters, done.ClustersErr = done.Clusters.Plus(some), errors.Join(done.ClustersErr, err)
 		})
@@ -92,12 +96,30 @@ func (s Sweeps) Run(ctx context.Context) Swept {
 	}
 	share(ctx, passes)
 	s.report(ctx, done)
-	for _, err := range []*error{&done.AnalysesErr, &done.ClustersErr, &done.TalliesErr, &done.PruneErr} {
+	for _, err := range []*error{&done.AnalysesErr, &done.ClustersErr, &done.AlarmsErr, &done.TalliesErr, &done.PruneErr} {
 		passed, failed := docstore.Failure(*err)
 		*err = failed
 		done.Unreadable.Add(passed)
 	}
 	return done
+}
+
+// fireAlarms fires the alarms that are due, in half the time that there is.
+func (s Sweeps) fireAlarms(ctx context.Context, done *Swept) {
+	if deadline, bounded := ctx.Deadline(); bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	for more := true; more && ctx.Err() == nil; more = done.Alarms.More && done.AlarmsErr == nil {
+		some, err := s.Clusters.FireAlarms(ctx)
+		if ctx.Err() != nil && some.Fired > 0 { // its time was over at work
+			some.More, err = true, nil
+		}
+		some.Fired, some.Waiting = some.Fired+done.Alarms.Fired, some.Waiting+done.Alarms.Waiting
+		some.Removed, some.Late = some.Removed+done.Alarms.Removed, append(done.Alarms.Late, some.Late...)
+		done.Alarms, done.AlarmsErr = some, err
+	}
 }
 
 // report logs and counts what was done.
@@ -109,6 +131,8 @@ func (s Sweeps) report(ctx context.Context, done Swept) {
 	if s.Clusters != nil {
 		s.Metrics.SweptClusters(ctx, done.Clusters, done.ClustersErr)
 		LogClusters(ctx, s.Log, done.Clusters, done.ClustersErr)
+		s.Metrics.FiredAlarms(ctx, done.Alarms)
+		LogAlarms(ctx, s.Log, done.Alarms, done.AlarmsErr)
 	}
 	if s.Tallies != nil {
 		s.Metrics.Corrected(ctx, done.TalliesErr)
@@ -195,6 +219,18 @@ func LogClusters(ctx context.Context, log *slog.Logger, s placement.Swept, err e
 		slog.Int("errors", s.Errors), slog.Int("damaged", s.Damaged), slog.Bool("more", s.More),
 	}, err)
 	log.LogAttrs(ctx, level, "sweep of clusters", line...)
+}
+
+// LogAlarms writes what a look for alarms did, if there were any that were due.
+func LogAlarms(ctx context.Context, log *slog.Logger, a placement.Alarms, err error) {
+	if err == nil && a.Fired+a.Waiting+a.Removed == 0 {
+		return
+	}
+	level, line := outcome([]slog.Attr{
+		slog.Int("fired", a.Fired), slog.Int("waiting", a.Waiting), slog.Int("removed", a.Removed),
+		slog.Int("errors", a.Errors), slog.Int("damaged", a.Damaged), slog.Bool("more", a.More),
+	}, err)
+	log.LogAttrs(ctx, level, "alarms of identities", line...)
 }
 
 // LogTallies writes what was counted of the documents of tenants, if anything was.

@@ -10,15 +10,17 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
+	"github.com/leasehold-dev/leasehold/internal/bearer"
+	"github.com/leasehold-dev/leasehold/internal/reread"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
@@ -50,12 +52,14 @@ const (
 // carry fencing_token, and be rejected there if a higher one was seen.
 type Target struct {
 	url    string
-	token  Token
+	token  *bearer.Source // nil: requests have none
 	client *http.Client
 	traces *telemetry.Traces
 }
 
-// Token gets the bearer token for a target, for each request anew.
+// Token gets the bearer token for a target, for each request anew, and again when the target responds 401: if it is
+// another one then, the same request is sent with that. Runs that begin while it is called share what it returns, so
+// its context has no values of a run.
 type Token func(ctx context.Context) (string, error)
 
 // StaticToken is a token that never changes.
@@ -63,15 +67,31 @@ func StaticToken(token string) Token {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// FileToken is the token in a file, read anew for each request: what puts it there may replace it. Space around it does
-// not count.
+// FileToken is the token in a file, read anew for each request: what puts it there may replace it, and while that is
+// half done, the one of before is used. Space around it does not count.
 func FileToken(path string) Token {
-	return func(context.Context) (string, error) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return "", fmt.Errorf("the target's token: %w", err)
+	var (
+		mu   sync.Mutex
+		file *reread.File[string]
+	)
+	open := func() (*reread.File[string], error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if file == nil {
+			first, err := reread.Token(path)
+			if err != nil {
+				return nil, fmt.Errorf("the target's token: %w", err)
+			}
+			file = first
 		}
-		return strings.TrimSpace(string(b)), nil
+		return file, nil
+	}
+	return func(context.Context) (string, error) {
+		f, err := open()
+		if err != nil {
+			return "", err
+		}
+		return f.Again(), nil
 	}
 }
 
@@ -104,7 +124,9 @@ func NewTarget(target string, o *TargetOptions) (*Target, error) {
 	}
 	t := &Target{url: target, client: &http.Client{}}
 	if o != nil {
-		t.token, t.traces = o.Token, o.Traces
+		if t.traces = o.Traces; o.Token != nil {
+			t.token = bearer.New(o.Token)
+		}
 		if o.Client != nil {
 			c := *o.Client
 			t.client = &c
@@ -125,9 +147,29 @@ type runRequest struct {
 
 // Run is the [once.Work] that has the target do it.
 func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
-	r, err := t.request(ctx, l)
+	var (
+		a    *http.Response
+		body []byte
+	)
+	err := t.token.Send(ctx, func(token string) (rejected bool, err error) {
+		a, body, err = t.send(ctx, l, token) //nolint:bodyclose // it has read and closed it
+		return err == nil && a.StatusCode == http.StatusUnauthorized, err
+	})
+	if wrong, ok := errors.AsType[*bearer.Error](err); ok {
+		// the deployment is at fault, not the analysis
+		return "", once.Uncounted(fmt.Errorf("get a token for the target: %w", wrong.Err))
+	}
 	if err != nil {
 		return "", err
+	}
+	return responded(a, body)
+}
+
+// send sends the request once, and returns the response and its body.
+func (t *Target) send(ctx context.Context, l once.Lock, token string) (*http.Response, []byte, error) {
+	r, err := t.request(ctx, l, token)
+	if err != nil {
+		return nil, nil, err
 	}
 	r, end := t.traces.Send(r)
 	a, err := t.client.Do(r)
@@ -136,14 +178,19 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // the URL may have a secret in its query
 		}
-		return "", fmt.Errorf("the target did not respond: %w", err)
+		return nil, nil, fmt.Errorf("the target did not respond: %w", err)
 	}
 	defer end(a.StatusCode, nil)
 	defer func() { _ = a.Body.Close() }() // what was needed of it has been read
 	body, err := io.ReadAll(io.LimitReader(a.Body, maxResponseBytes+1))
 	if err != nil {
-		return "", fmt.Errorf("the target's response %s ended before it was whole: %w", status(a), err)
+		return nil, nil, fmt.Errorf("the target's response %s ended before it was whole: %w", status(a), err)
 	}
+	return a, body, nil
+}
+
+// responded is the result of a run that its response says, or its error.
+func responded(a *http.Response, body []byte) (string, error) {
 	switch {
 	case a.StatusCode >= 200 && a.StatusCode <= 299:
 		result, err := textMember(a, body, "result", analysis.MaxResultBytes)
@@ -162,8 +209,8 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 	}
 }
 
-func (t *Target) request(ctx context.Context, l once.Lock) (*http.Request, error) {
-	body := runRequest{AnalysisID: l.AnalysisID, FencingToken: l.Token, OwnerID: l.Owner}
+func (t *Target) request(ctx context.Context, l once.Lock, token string) (*http.Request, error) {
+	body := runRequest{AnalysisID: l.RunID, FencingToken: l.Token, OwnerID: l.Owner}
 	if end, ok := ctx.Deadline(); ok {
 		body.Deadline = end.UTC().Format(time.RFC3339)
 	}
@@ -182,15 +229,9 @@ func (t *Target) request(ctx context.Context, l once.Lock) (*http.Request, error
 		r.Header.Set(AttemptHeader, visible(m.Try, 64))
 		r.Header.Set(MessageHeader, visible(m.ID, analysis.MaxOwnerBytes))
 	}
-	if t.token == nil {
-		return r, nil
+	if t.token != nil {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	token, err := t.token(ctx)
-	if err != nil {
-		// the deployment is at fault, not the analysis
-		return nil, once.Uncounted(fmt.Errorf("get a token for the target: %w", err))
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
 	return r, nil
 }
 

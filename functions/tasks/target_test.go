@@ -10,11 +10,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/tasks"
+	"github.com/leasehold-dev/leasehold/internal/bearer"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -45,6 +47,43 @@ func TestFileToken(t *testing.T) {
 		if got, err := token(t.Context()); err != nil || got != strings.TrimSpace(content) {
 			t.Errorf("%q: %q, %v", content, got, err)
 		}
+	}
+}
+
+// TestRejectedToken: a target that responds 401 is sent the same request with another token, if there is one by then,
+// and that run is no failure. A token that stays rejected is one, after as many requests as there were tokens.
+func TestRejectedToken(t *testing.T) {
+	for name, c := range map[string]struct {
+		tokens []string // in the order in which they are asked for; the last one again and again
+		want   []string // that are sent
+		done   bool
+	}{
+		"replaced meanwhile": {[]string{"old", "new"}, []string{"old", "new"}, true},
+		"replaced twice":     {[]string{"old", "older", "new"}, []string{"old", "older", "new"}, true},
+		"no other":           {[]string{"old"}, []string{"old"}, false},
+		"four others":        {[]string{"a", "b", "c", "new"}, []string{"a", "b", "c"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent, bodies []string
+			asked := 0
+			target := targetOf(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				sent = append(sent, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+				if bodies = append(bodies, string(body)); sent[len(sent)-1] != "new" {
+					w.WriteHeader(http.StatusUnauthorized)
+				}
+			}, &tasks.TargetOptions{Token: func(ctx context.Context) (string, error) {
+				if bearer.Rejected(ctx) != (asked > 0) {
+					t.Errorf("call %d: rejected: %v", asked, bearer.Rejected(ctx))
+				}
+				asked++
+				return c.tokens[min(asked, len(c.tokens))-1], nil
+			}})
+			_, err := target.Run(t.Context(), once.Lock{RunID: "a1", Token: 1})
+			if (err == nil) != c.done || !slices.Equal(sent, c.want) || len(slices.Compact(bodies)) != 1 {
+				t.Errorf("sent with %q, want %q: %v; %q", sent, c.want, err, bodies)
+			}
+		})
 	}
 }
 
@@ -140,7 +179,7 @@ func TestTargetResponses(t *testing.T) {
 				w.WriteHeader(c.status)
 				_, _ = io.WriteString(w, c.body)
 			}, nil)
-			got, err := target.Run(t.Context(), once.Lock{AnalysisID: "a1", Token: 1})
+			got, err := target.Run(t.Context(), once.Lock{RunID: "a1", Token: 1})
 			if got != c.result || c.err == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("%.100q, %v; want %.100q, %q", got, err, c.result, c.err)
 			}
@@ -191,7 +230,7 @@ func TestTargetTroubles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := targetOf(t, c.h, c.o)
-			_, err := target.Run(t.Context(), once.Lock{AnalysisID: "a1", Token: 1})
+			_, err := target.Run(t.Context(), once.Lock{RunID: "a1", Token: 1})
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v, want %q", err, c.says)
 			}

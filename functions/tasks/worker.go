@@ -190,7 +190,12 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 		// A message that comes again must not find its analysis locked by the delivery before, which is about to release it:
 		// with AckLocked no one would run it any more. And a function does nothing more after its response.
 		SettleTime: settleTime,
+		OnStoring:  extend, // what the work did is stored as soon as the gate is back, and no one else is to begin meanwhile
 	})
+	if errors.Is(o.Err, once.ErrNotStored) {
+		w.log().ErrorContext(ctx, "the work is done and not stored: it is done again when the message comes again",
+			"message_id", m.ID, "analysis", string(id), "fencing_token", o.Token, "err", clip(o.Err.Error()))
+	}
 	if p, ok := errors.AsType[*once.PanicError](o.Err); ok {
 		w.log().ErrorContext(ctx, "panic", "message_id", m.ID, "analysis", string(id), "value", p.Value,
 			"stack", string(p.Stack))

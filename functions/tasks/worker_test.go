@@ -403,7 +403,7 @@ func (s *silent) Write(ctx context.Context, w ...docstore.Write) (docstore.Resul
 // what became of it, as an endpoint does. One that ran nothing has none, and without a log there is none.
 func TestAuditOfDeliveries(t *testing.T) {
 	b := newBench(t, func(_ context.Context, l once.Lock) (string, error) {
-		if l.AnalysisID == "bad" {
+		if l.RunID == "bad" {
 			return "", errors.New("the disk is full")
 		}
 		return "done", nil

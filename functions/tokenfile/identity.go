@@ -4,13 +4,12 @@ import (
 	"crypto/subtle"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/reread"
 )
 
 // LookEvery is how often a server looks whether the file has changed, at most: so often that a token that was removed
@@ -19,18 +18,8 @@ const LookEvery = 250 * time.Millisecond
 
 // Identity is the [httpapi.Identity] of a file of tokens. It may be used by several goroutines at once.
 type Identity struct {
-	path  string
-	other httpapi.Identity
-	log   *slog.Logger
-
-	stat func(path string) (os.FileInfo, error)
-
-	mu     sync.Mutex
-	tokens map[string]Token // by hash
-	looked time.Time        // when the last look began
-	looks  chan struct{}    // closed when it ends; nil: it has
-
-	seen os.FileInfo // of what was read, or could not be; the one look that is under way has it
+	other  httpapi.Identity
+	tokens reread.File[map[string]Token] // by hash
 }
 
 var _ httpapi.Identity = (*Identity)(nil)
@@ -38,13 +27,27 @@ var _ httpapi.Identity = (*Identity)(nil)
 // Open reads a file. Tokens that do not begin with [Prefix] are those of another identity, if it is not nil. The log
 // gets what is wrong with the file later.
 func Open(path string, other httpapi.Identity, log *slog.Logger) (*Identity, error) {
-	i := &Identity{path: path, other: other, log: log, stat: os.Stat, looked: time.Now()}
-	i.seen, _ = os.Stat(path)
-	tokens, err := Read(path)
-	if err != nil {
+	i := &Identity{other: other}
+	i.tokens = reread.File[map[string]Token]{
+		Paths: []string{path}, Every: LookEvery,
+		Read: func() (map[string]Token, error) {
+			tokens, err := Read(path)
+			return byHash(tokens), err
+		},
+		Changed: func(before, after map[string]Token) {
+			log.Info("the file of tokens was read again", "tokens", len(after), "new", without(after, before),
+				"revoked", without(before, after))
+		},
+		Failed: func(err error) {
+			log.Error("the file of tokens cannot be read: those of before stay valid", "err", err)
+		},
+		Silent: func() {
+			log.Error("the file system does not answer for the file of tokens: those of before stay valid until it does")
+		},
+	}
+	if err := i.tokens.Open(); err != nil {
 		return nil, err
 	}
-	i.tokens = byHash(tokens)
 	return i, nil
 }
 
@@ -77,7 +80,7 @@ func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 	}
 	// The table is asked for a hash: how long that takes says nothing about a token.
 	sum := hash(secret)
-	t, ok := i.latest()[sum]
+	t, ok := i.tokens.Latest()[sum]
 	now := time.Now()
 	switch {
 	case !ok || subtle.ConstantTimeCompare([]byte(t.SHA256), []byte(sum)) != 1:
@@ -102,62 +105,4 @@ func without(tokens, others map[string]Token) []string {
 	}
 	slices.Sort(ids)
 	return ids[:min(len(ids), 100)]
-}
-
-// latest are the tokens of the file as it is now. A file system that does not answer delays those who ask by
-// [LookEvery] at most: then the tokens of before are valid, until it answers.
-func (i *Identity) latest() map[string]Token {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	begins := i.looks == nil && time.Since(i.looked) >= LookEvery
-	if begins {
-		i.looked, i.looks = time.Now(), make(chan struct{})
-		go i.look(i.looks, i.tokens)
-	}
-	looks, left := i.looks, LookEvery-time.Since(i.looked)
-	if looks == nil {
-		return i.tokens
-	}
-	i.mu.Unlock()
-	late := time.NewTimer(left)
-	defer late.Stop()
-	select {
-	case <-looks:
-	case <-late.C:
-		if begins { // who waits for the same look says nothing
-			i.log.Error("the file system does not answer for the file of tokens: those of before stay valid until it does")
-		}
-	}
-	i.mu.Lock()
-	return i.tokens
-}
-
-// look reads the file if it has changed, and closes looks. before are the tokens that are valid.
-func (i *Identity) look(looks chan struct{}, before map[string]Token) {
-	tokens := before
-	defer func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		i.tokens, i.looks = tokens, nil
-		close(looks)
-	}()
-	found, err := i.stat(i.path)
-	if err == nil && i.seen != nil && os.SameFile(found, i.seen) && found.ModTime().Equal(i.seen.ModTime()) &&
-		found.Size() == i.seen.Size() {
-		return
-	}
-	gone := err != nil && i.seen == nil // and said before
-	i.seen = found
-	var read []Token
-	if err == nil {
-		read, err = Read(i.path)
-	}
-	switch {
-	case err == nil:
-		tokens = byHash(read)
-		i.log.Info("the file of tokens was read again", "tokens", len(tokens), "new", without(tokens, before),
-			"revoked", without(before, tokens))
-	case !gone:
-		i.log.Error("the file of tokens cannot be read: those of before stay valid", "err", err)
-	}
 }

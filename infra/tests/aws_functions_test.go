@@ -748,7 +748,7 @@ const (
 // example is a copy of an example with its variables.
 func example(t *testing.T, dir string) (*configuration, []string) {
 	t.Helper()
-	c := configured(t, mirror(t, awsProvider), dir, accountless(t)...)
+	c := configured(t, mirror(t, awsProvider), dir, accountless)
 	variables := []string{"region=" + region, "package=" + packaged(t, c.root, "")}
 	if dir == productionExample {
 		variables = append(variables, inProduction...)

@@ -72,6 +72,7 @@ var refusedByTerraform = [][]mistake{
 // TestMistakesThatTerraformFinds: the provider of the mirror refuses each.
 func TestMistakesThatTerraformFinds(t *testing.T) {
 	t.Parallel()
+	planted(t)
 	c, _ := example(t, productionExample)
 	c.in(mirror(t, awsProvider), "aws/table")
 	for i, all := range refusedByTerraform {
@@ -269,11 +270,12 @@ output "queue_arn" {`, "output target_token: it shows a secret"},
 // TestMistakesInPlans: a comparison of the plan with the program finds each.
 func TestMistakesInPlans(t *testing.T) {
 	t.Parallel()
+	planted(t)
 	for dir, all := range foundInPlans {
 		t.Run(dir, func(t *testing.T) {
 			t.Parallel()
 			if dir == "aws/table" {
-				c := configured(t, mirror(t, awsProvider), dir, accountless(t)...)
+				c := configured(t, mirror(t, awsProvider), dir, accountless)
 				mistaken(c, all)
 				p, refused := c.plan()
 				if p == nil {

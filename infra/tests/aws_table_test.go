@@ -137,7 +137,7 @@ func tableProblems(address string, v map[string]any, want map[string]string) (pr
 // TestTable: the table of the module is the one that the code wants, and cannot be lost by mistake.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	c := configured(t, mirror(t, awsProvider), "aws/table", accountless(t)...)
+	c := configured(t, mirror(t, awsProvider), "aws/table", accountless)
 	p, refused := c.plan()
 	if p == nil {
 		t.Fatal(refused)

@@ -149,7 +149,7 @@ func checkDeployRole(plan *tfjson.Plan) []string {
 // TestDeployRole: the same on AWS.
 func TestDeployRole(t *testing.T) {
 	t.Parallel()
-	original := configured(t, mirror(t, awsProvider), "aws/deploy-role", accountless(t)...)
+	original := configured(t, mirror(t, awsProvider), "aws/deploy-role", accountless)
 	// an ARN of a new one is not known in a plan
 	provider := "provider_arn=arn:aws:iam::" + account + ":oidc-provider/token.actions.githubusercontent.com"
 	planned := func(c *configuration) *tfjson.Plan {

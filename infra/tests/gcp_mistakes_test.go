@@ -216,6 +216,7 @@ var googleMistakes = []googleMistake{
 // found.
 func TestGoogleMistakes(t *testing.T) {
 	t.Parallel()
+	planted(t)
 	program(t)
 	mirror := stub(t)
 	of := map[string]*configuration{}

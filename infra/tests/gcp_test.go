@@ -55,6 +55,10 @@ func TestMain(m *testing.M) {
 	}
 	mirrored = folder
 	code := m.Run()
+	for _, request := range unasked {
+		fmt.Fprintln(os.Stderr, request)
+		code = 1
+	}
 	_ = os.RemoveAll(folder)
 	os.Exit(code)
 }
@@ -1187,10 +1191,9 @@ func TestGoogleExamples(t *testing.T) {
 		t.Errorf("the example without a target has the functions %v", names)
 	}
 	for _, part := range []string{"database", "functions"} {
-		c := c.in(mirror, "gcp/examples/production/"+part)
 		// a plan with it would ask for its bucket
 		c.change("gcp/examples/production/"+part+"/main.tf", `backend "gcs" {}`, "")
-		c = c.in(mirror, "gcp/examples/production/"+part)
+		c := c.in(mirror, "gcp/examples/production/"+part)
 		for _, environment := range []string{"production", "staging"} {
 			out, err := c.run("plan", "-input=false", "-no-color", "-refresh=false", "-lock=false",
 				"-var-file=../environments/"+environment+"."+part+".tfvars")

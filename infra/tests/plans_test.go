@@ -356,15 +356,14 @@ func planFolders(t *testing.T) map[string][]string {
 // plannable is a copy of infra/ with the folder dir initialized, as its plans need it.
 func plannable(t *testing.T, dir string) *configuration {
 	t.Helper()
-	var providers string
-	env := []string{predicting}
+	var providers, env string
 	if strings.HasPrefix(dir, "aws/") {
-		providers, env = mirror(t, awsProvider), accountless(t)
+		providers, env = mirror(t, awsProvider), accountless
 	} else {
-		providers = stub(t)
+		providers, env = stub(t), predicting
 	}
-	c := configured(t, providers, dir, env...)
-	main := filepath.Join(c.dir, "main.tf")
+	c := copied(t, env)
+	main := filepath.Join(c.root, dir, "main.tf")
 	content, err := os.ReadFile(main)
 	if err != nil {
 		t.Fatal(err)
@@ -372,7 +371,7 @@ func plannable(t *testing.T, dir string) *configuration {
 	// A plan with it would ask for its bucket.
 	content = regexp.MustCompile(`(?s)  backend "(gcs|s3)" \{.*?\}\n`).ReplaceAll(content, nil)
 	if err := cmp.Or(os.WriteFile(main, content, 0o600), os.Rename(packaged(t, c.root, ""),
-		filepath.Join(c.dir, "package.zip"))); err != nil {
+		filepath.Join(c.root, dir, "package.zip"))); err != nil {
 		t.Fatal(err)
 	}
 	return c.in(providers, dir)

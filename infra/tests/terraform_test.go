@@ -26,6 +26,15 @@ func program(t testing.TB) string {
 	return ""
 }
 
+// planted skips a test of mistakes that are made in modules: it shows that the other tests would find them, takes as long
+// as all of these, and is one of the night.
+func planted(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: mistakes are not planted in modules if tests are to be short; .ci/nightly plants them")
+	}
+}
+
 // The registries that providers are of which a module names without one, and so the folders of mirrors that they are
 // in.
 const (
@@ -70,16 +79,21 @@ type configuration struct {
 // observability has the alerts and dashboards that modules read.
 const observability = "../observability"
 
-// configured copies infra/ and initializes the folder dir of it with the providers of a mirror. Variables of the
-// environment are added to those of the process.
-func configured(t testing.TB, mirror, dir string, env ...string) *configuration {
+// copied copies infra/. Variables of the environment are added to those of the process.
+func copied(t testing.TB, env ...string) *configuration {
 	t.Helper()
 	folder := t.TempDir()
 	c := &configuration{tb: t, program: program(t), root: filepath.Join(folder, "infra"), env: env}
 	if err := os.CopyFS(c.root, os.DirFS("..")); err != nil {
 		t.Fatal(err)
 	}
-	return c.in(mirror, dir)
+	return c
+}
+
+// configured is a copy with the folder dir initialized, with the providers of a mirror.
+func configured(t testing.TB, mirror, dir string, env ...string) *configuration {
+	t.Helper()
+	return copied(t, env...).in(mirror, dir)
 }
 
 // in initializes another folder of the copy.
@@ -129,7 +143,13 @@ func (c *configuration) change(path, old, changed string) {
 
 // run runs Terraform in the folder, and returns all that it says.
 func (c *configuration) run(args ...string) (string, error) {
-	out, err := c.command(args...).CombinedOutput()
+	cmd := c.command(args...)
+	if slices.Contains(c.env, accountless) {
+		provider, giveBack := attached(c.tb)
+		defer giveBack()
+		cmd.Env = append(cmd.Env, provider)
+	}
+	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 

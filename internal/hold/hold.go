@@ -45,7 +45,9 @@ func Pause(own time.Duration, err error, left time.Duration) time.Duration {
 // Times of tries and calls.
 const (
 	firstTry = 2 * time.Second
-	lastTry  = 15 * time.Second
+
+	// LongTry is the time of the longest try.
+	LongTry = 15 * time.Second
 
 	// CallTime is for how long a call insists, beside the time that its caller waits for what another has, where the
 	// caller has no deadline of its own.
@@ -61,7 +63,7 @@ const (
 
 // TryTime is the time of a try that follows so many which had no response: 2 s of the first, then twice as long each
 // time, up to 15 s.
-func TryTime(failed int) time.Duration { return min(lastTry, firstTry<<min(failed, 4)) }
+func TryTime(failed int) time.Duration { return min(LongTry, firstTry<<min(failed, 4)) }
 
 // Within is a caller's context with its deadline, or with one after so long if it has none.
 func Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
@@ -71,13 +73,28 @@ func Within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeout(ctx, d)
 }
 
-// Tries counts those of one request.
+// Tries counts those of one request that had no response.
 type Tries int
 
 // Next is the time of the next one.
 func (n *Tries) Next() time.Duration {
 	*n++
 	return TryTime(int(*n) - 1)
+}
+
+// Do sends the request once: for as long as the next try may take, most at most. A most of 0 does not bound it. One
+// that is answered, or cannot be sent, makes none of those that follow longer.
+func (n *Tries) Do(ctx context.Context, most time.Duration, send func(context.Context) error) error {
+	if most <= 0 {
+		return send(ctx)
+	}
+	trying, cancel := context.WithTimeout(ctx, min(most, TryTime(int(*n))))
+	defer cancel()
+	err := send(trying)
+	if err != nil && trying.Err() != nil {
+		*n++
+	}
+	return err
 }
 
 // last is how long before the loss of a lease the pauses between renewals become parts of what is left that let the
@@ -112,8 +129,9 @@ type Insist struct {
 
 // Do sends the request until ctx ends. The error is that of the last try.
 func (i Insist) Do(ctx context.Context, send func(context.Context) error) error {
+	var tries Tries
 	for retry := 0; ; retry++ {
-		err := try(ctx, min(i.Each, TryTime(retry)), send)
+		err := tries.Do(ctx, i.Each, send)
 		if err == nil || i.IsFinal(err) || ctx.Err() != nil {
 			return err
 		}
@@ -160,16 +178,6 @@ func (i Insist) IsFinal(err error) bool {
 	return i.Final(err)
 }
 
-// try is one request with a time of its own.
-func try(ctx context.Context, each time.Duration, send func(context.Context) error) error {
-	if each <= 0 {
-		return send(ctx)
-	}
-	ctx, cancel := context.WithTimeout(ctx, each)
-	defer cancel()
-	return send(ctx)
-}
-
 // Left is the time until a context ends, [Forever] if it has no deadline.
 func Left(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
@@ -206,13 +214,14 @@ type Keep struct {
 
 // Run renews the lease from due on, until it is lost or ctx ends. A response that comes after that extends nothing.
 func (k *Keep) Run(ctx context.Context, due term.Moment) {
+	var tries Tries
 	for failed, again := 0, false; k.Clock.Sleep(ctx, due) == nil && k.Term.Check() == nil; {
 		asked := k.Clock()
 		each := time.Duration(0)
 		if k.Each != nil {
-			each = min(k.Each(k.Term.Left()), TryTime(failed))
+			each = k.Each(k.Term.Left())
 		}
-		err := try(ctx, each, k.Renew)
+		err := tries.Do(ctx, each, k.Renew)
 		if ctx.Err() != nil {
 			return
 		}
@@ -224,7 +233,7 @@ func (k *Keep) Run(ctx context.Context, due term.Moment) {
 			if end, due = k.Renewed(asked); !k.Term.Extend(end) {
 				return
 			}
-			if failed, again = 0, false; k.Extended != nil {
+			if tries, failed, again = 0, 0, false; k.Extended != nil {
 				k.Extended(ctx, asked)
 			}
 			if soon := k.Clock(); soon.Until(due) < k.Pauses.First {

@@ -27,8 +27,14 @@ func isAny(err error, codes []contracts.Code) bool {
 }
 
 // NeverSent reports whether there was no connection for a request: none could be made, or it did not become one by TLS
-// with the server that was meant.
+// with the server that was meant. Or the error says so itself, such as that of a token that could not be had.
 func NeverSent(err error) bool {
+	if e, ok := errors.AsType[interface {
+		error
+		NeverSent() bool
+	}](err); ok {
+		return e.NeverSent()
+	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return true
 	}

@@ -48,6 +48,11 @@ const grain = time.Millisecond
 // End is when a lease of length d ends that was asked for at m.
 func (m Moment) End(d time.Duration) Moment { return m.Add(d - grain) }
 
+// Due is when a lease of length ttl is to be renewed that was asked for at m and lasted for so long then: when a part
+// of it is over, every, which counts from the request, or from earlier where a request that was repeated finds the
+// lease begun. That may have passed: a grant that was slow is renewed at once.
+func (m Moment) Due(every, lasts, ttl time.Duration) Moment { return m.Add(every - max(0, ttl-lasts)) }
+
 // Until is the time from m to end by the clock that says less.
 func (m Moment) Until(end Moment) time.Duration {
 	return min(end.monotonic.Sub(m.monotonic), end.wall.Sub(m.wall))
@@ -235,4 +240,17 @@ func Check(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// Left is how long the lease lasts under which something is done, and every other lease in whose context that one was
+// begun; 0 if none of them does any more. ctx is as that of [Check]; of any other there is no lease.
+func Left(ctx context.Context) (left time.Duration, leased bool) {
+	t, leased := ctx.Value(key{}).(*Term)
+	if !leased || t.look() != nil {
+		return 0, leased
+	}
+	for left = t.Left(); t.outer != nil; left = min(left, t.Left()) {
+		t = t.outer
+	}
+	return max(0, left), true
 }

@@ -25,12 +25,13 @@ type vectors struct {
 		End             time.Time
 	}
 	IDs []struct {
-		Layout, ID, Bytes, Time           string
+		Layout, ID, Bytes, Base32, Time   string
 		UnixMs, MachineID, Sequence, Node int64
 		Fallback                          bool
 	}
-	MalformedIDs []string
-	Releases     []struct {
+	MalformedIDs, MalformedBase32 []string
+
+	Releases []struct {
 		Secret        string
 		ID, Timestamp int64
 		Signature     string
@@ -77,7 +78,8 @@ func readVectors(t *testing.T) vectors {
 		t.Fatal(err)
 	}
 	for name, n := range map[string]int{
-		"layouts": len(v.Layouts), "ids": len(v.IDs), "malformedIds": len(v.MalformedIDs), "releases": len(v.Releases),
+		"layouts": len(v.Layouts), "ids": len(v.IDs), "malformedIds": len(v.MalformedIDs),
+		"malformedBase32": len(v.MalformedBase32), "releases": len(v.Releases),
 		"encodings": len(v.Encodings), "externalIds": len(v.ExternalIDs), "plausibility": len(v.Plausibility),
 		"malformedExternalIds": len(v.MalformedExternalIDs),
 	} {
@@ -112,6 +114,12 @@ func TestVectorsOfIDs(t *testing.T) {
 		if b, err := hex.DecodeString(want.Bytes); err != nil || back.UnmarshalBinary(b) != nil || back != id {
 			t.Errorf("%s in bytes and back: %v, %v", want.ID, back, err)
 		}
+		if text := id.Base32(); text != want.Base32 {
+			t.Errorf("%s in base 32: %s, want %s", want.ID, text, want.Base32)
+		}
+		if back, err := kazahana.ParseBase32(want.Base32); err != nil || back != id {
+			t.Errorf("%s in base 32 and back: %v, %v", want.ID, back, err)
+		}
 		at, err := time.Parse(time.RFC3339, want.Time)
 		if err != nil || at.UnixMilli() != want.UnixMs {
 			t.Errorf("%s: time %s is not %d, %v", want.ID, want.Time, want.UnixMs, err)
@@ -133,6 +141,11 @@ func TestVectorsOfIDs(t *testing.T) {
 	for _, s := range v.MalformedIDs {
 		if id, err := kazahana.ParseID(s); err == nil {
 			t.Errorf("%q was read as %d", s, id)
+		}
+	}
+	for _, s := range v.MalformedBase32 {
+		if id, err := kazahana.ParseBase32(s); err == nil {
+			t.Errorf("%q was read as %d in base 32", s, id)
 		}
 	}
 	for _, r := range v.Releases {

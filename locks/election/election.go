@@ -75,7 +75,7 @@ var waits = backoff.Policy{First: time.Second, Max: 10 * time.Second, Min: 100 *
 // must return when its context ends.
 //
 // While the provider does not respond, Lead goes on until ctx ends. Its error is then the cause of that; or LOCK_HELD,
-// with LockOptions.Wait or NoWait; or that of a request that would be rejected again.
+// with a LockOptions.Wait; or that of a request that would be rejected again.
 func (e *Election) Lead(ctx context.Context, lead func(ctx context.Context, l *Leader) error) error {
 	for {
 		var led *locks.Lock

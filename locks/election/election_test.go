@@ -152,7 +152,7 @@ func TestCampaign(t *testing.T) {
 		if !errors.Is(context.Cause(first.Context()), locks.ErrUnlocked) || second.Context().Err() != nil {
 			t.Errorf("the first: %v, the second: %v", context.Cause(first.Context()), second.Context().Err())
 		}
-		_, err = n.candidate(t, "eve", &locks.LockOptions{NoWait: true}).Campaign(t.Context())
+		_, err = n.candidate(t, "eve", &locks.LockOptions{Wait: new(time.Duration)}).Campaign(t.Context())
 		if !errors.Is(err, contracts.CodeLockHeld) {
 			t.Errorf("without waiting: %v", err)
 		}

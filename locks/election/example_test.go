@@ -14,7 +14,7 @@ import (
 
 // One process of several does the work; the others wait until it resigns or is gone.
 func ExampleElection_Lead() {
-	rule := lock.New(docstore.NewMemory(nil), nil) // in production client.Locks.For, or a store of package adapters
+	rule := lock.New(docstore.NewMemory(nil), nil) // in production client.LockAPI.For, or a store of package adapters
 	c, err := locks.New(direct.Locks(rule, "default"), &locks.Options{Owner: "node-1"})
 	if err != nil {
 		log.Panic(err)

@@ -107,7 +107,7 @@ func ExampleProject_Subscribe() {
 
 // With the service the lock excludes other machines, too, and has a fencing token. With the file there is none.
 func ExampleLease_Token() {
-	service := direct.Locks(lock.New(docstore.NewMemory(nil), nil), "acme") // over HTTP: client.Locks().For("acme")
+	service := direct.Locks(lock.New(docstore.NewMemory(nil), nil), "acme") // over HTTP: client.LockAPI().For("acme")
 	remote, err := projectlock.New("", &projectlock.Options{Service: service, Name: "project:4711"})
 	if err != nil {
 		fmt.Println(err)

@@ -166,7 +166,7 @@ func (h *held) lease() Lease {
 func (h *held) due() term.Moment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.begin.Add(h.lasts / 3 * 2)
+	return h.begin.Due(RenewAfter, h.lasts, TTL)
 }
 
 func (h *held) isReleased() bool {

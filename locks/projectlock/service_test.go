@@ -148,7 +148,7 @@ func TestService(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return c.Locks().For("acme")
+			return c.LockAPI().For("acme")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

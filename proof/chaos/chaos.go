@@ -244,7 +244,7 @@ func (c *chaos) replay(ctx context.Context) error {
 		latest := number(before.Docs[0])
 		held := c.ledger.tokens(key.ID, latest)
 		for _, token := range held {
-			l := once.Lock{AnalysisID: key.ID, Owner: owner(key.ID), Token: token}
+			l := once.Lock{RunID: key.ID, Owner: owner(key.ID), Token: token}
 			wrong = append(wrong, Replay(ctx, gate, l, token == latest, status(before.Docs[0]), c.tally))
 		}
 		after, err := c.store.Get(ctx, key)
@@ -270,10 +270,10 @@ func Replay(ctx context.Context, gate once.Gate, l once.Lock, latest bool, statu
 		case once.IsLost(err):
 			tally.Add("replays rejected", 1)
 		case err == nil:
-			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d was accepted", l.AnalysisID, status,
+			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d was accepted", l.RunID, status,
 				m.name, l.Token))
 		default:
-			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d: %w", l.AnalysisID, status,
+			wrong = append(wrong, fmt.Errorf("analysis %s, which is %s: %s under token %d: %w", l.RunID, status,
 				m.name, l.Token, err))
 		}
 	}

@@ -356,7 +356,7 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 	if err := once.Check(ctx); err != nil {
 		return err
 	}
-	d.referee.Note(Event{Kind: Looked, Subject: l.AnalysisID, Token: l.Token, At: time.Now()})
+	d.referee.Note(Event{Kind: Looked, Subject: l.RunID, Token: l.Token, At: time.Now()})
 	looked := true
 	if faulty && d.meet(frozen) {
 		d.mu.Lock()
@@ -365,11 +365,11 @@ func (d *delivery) move(ctx context.Context, l once.Lock) error {
 		time.Sleep(d.still())
 		looked = false
 	}
-	if !d.referee.Step(Event{Subject: l.AnalysisID, Token: l.Token, At: time.Now()}) {
+	if !d.referee.Step(Event{Subject: l.RunID, Token: l.Token, At: time.Now()}) {
 		d.tally.Add("stale steps rejected", 1)
 		if looked {
 			d.failf("analysis %s: a step under token %d was rejected right after the run learned that it holds the lock",
-				l.AnalysisID, l.Token)
+				l.RunID, l.Token)
 		}
 	}
 	return nil

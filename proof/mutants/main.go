@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path"
@@ -96,6 +98,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		pkgs      = flags.String("package", "", "try only faults in these packages: `patterns` of go list, with commas between")
 		importers = flags.Bool("importers", false, "try drawn faults that survive with tests of other packages, too")
 		changed   = flags.String("changed", "", "try only faults in files that differ from this `commit`")
+		most      = flags.Int("most", 0, "try so many faults at most: those of some packages, which -seed draws (default: all)")
 		budget    = flags.Duration("budget", 0, "begin no run after this time; what was not tried is counted (default: no end)")
 		asJSON    = flags.Bool("json", false, "print one JSON object: results, and how many there are of each status")
 		show      = flags.Bool("list", false, "print the names of the faults and what must notice them, and run nothing")
@@ -121,8 +124,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(err)
 	case flags.NArg() > 0:
 		return fail(fmt.Errorf("%q is no flag: to try some faults only, use -run", flags.Arg(0)))
-	case *parallel < 1 || *random < 0 || *budget < 0:
-		return fail(errors.New("-parallel is 1 or more, -random and -budget are not negative"))
+	case *parallel < 1 || *random < 0 || *budget < 0 || *most < 0:
+		return fail(errors.New("-parallel is 1 or more, -random, -budget and -most are not negative"))
 	}
 	if *root, err = filepath.Abs(*root); err != nil {
 		return fail(err)
@@ -161,6 +164,12 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = io.WriteString(h, f.name)
 		return h.Sum32()%uint32(parts) != uint32(part-1)
 	})
+	if n := len(faults); *most > 0 && n > *most {
+		faults = some(faults, *most, *seed)
+		if !*asJSON {
+			_, _ = fmt.Fprintf(stdout, "%d of %d faults are tried, of some packages\n", len(faults), n)
+		}
+	}
 	switch {
 	case err != nil:
 		return fail(err)
@@ -185,6 +194,24 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	return summary(results, time.Since(begin), *asJSON, stdout)
+}
+
+// some are so many of the faults, of as few packages as have them: each has to be built.
+func some(faults []*fault, most int, seed uint64) []*fault {
+	of := map[string][]*fault{}
+	for _, f := range faults {
+		where := f.check.pkg + f.check.folder
+		of[where] = append(of[where], f)
+	}
+	chance := rand.New(rand.NewPCG(seed, 0))
+	packages := slices.Sorted(maps.Keys(of))
+	chance.Shuffle(len(packages), func(i, j int) { packages[i], packages[j] = packages[j], packages[i] })
+	var drawn []*fault
+	for _, p := range packages {
+		chance.Shuffle(len(of[p]), func(i, j int) { of[p][i], of[p][j] = of[p][j], of[p][i] })
+		drawn = append(drawn, of[p][:min(len(of[p]), most-len(drawn))]...)
+	}
+	return drawn
 }
 
 // choice is which faults the flags ask for.

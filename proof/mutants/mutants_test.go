@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -358,6 +361,29 @@ func TestBudget(t *testing.T) {
 	code := command(t.Context(), []string{"-root", root, "-lists", "lists", "-budget", "1ns"}, &stdout, &stderr)
 	if code != 0 || !strings.Contains(stdout.String(), "the budget was spent before 2 of them were tried") {
 		t.Errorf("%d\n%s\n%s", code, stdout.Bytes(), stderr.Bytes())
+	}
+}
+
+// TestSome: some faults are those of as few packages as have so many, and another seed draws others.
+func TestSome(t *testing.T) {
+	t.Parallel()
+	var all []*fault
+	for i := range 50 {
+		all = append(all, &fault{name: strconv.Itoa(i), check: check{pkg: fmt.Sprint("./p", i%5)}})
+	}
+	names := func(seed uint64) (list []string, packages map[string]bool) {
+		packages = map[string]bool{}
+		for _, f := range some(all, 12, seed) {
+			list, packages[f.check.pkg] = append(list, f.name), true
+		}
+		return slices.Sorted(slices.Values(list)), packages
+	}
+	first, packages := names(1)
+	if again, _ := names(1); len(slices.Compact(slices.Clone(first))) != 12 || len(packages) != 2 || !slices.Equal(first, again) {
+		t.Errorf("%v of %v, and %v", first, packages, again)
+	}
+	if other, _ := names(2); slices.Equal(first, other) {
+		t.Errorf("two seeds draw %v", other)
 	}
 }
 

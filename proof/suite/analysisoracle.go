@@ -24,18 +24,21 @@ type gateOracle struct {
 	before   time.Time  // the end before that
 	retries  [4]retried // newest first
 	awaits   bool       // it was retried, and no worker has begun it since
+	made     bool       // it is a run, whose document says nothing of it until it has ended
 }
 
 // asked is a request for a run that is remembered; the zero value is a place that was never taken.
 type asked struct {
 	owner, request string
 	ttl            int64
+	of             string // for which run of a job; of one that removed the record, why
 }
 
 // retried is how an administrator let a FAILED analysis run again.
 type retried struct {
 	by, request, reason string
 	at                  time.Time
+	do                  string // retry or again
 }
 
 // run is one grant. A sweep that gives an analysis up takes a token as well: that is a run without an owner.
@@ -98,13 +101,13 @@ func (o *gateOracle) deleted() *gateOracle {
 // remembered is the place of a request among the last four, -1 for none, and whether it had the same ttl.
 func (o *gateOracle) remembered(s GateStep) (place int, same bool) {
 	place = slices.IndexFunc(o.memory[:], func(r asked) bool { return r.owner == s.Owner && r.request == s.Request })
-	return place, place >= 0 && o.memory[place].ttl == s.TTL
+	return place, place >= 0 && o.memory[place].ttl == s.TTL && o.memory[place].of == s.Of
 }
 
 // remember puts a request into a place; the oldest is forgotten.
 func (o *gateOracle) remember(place int, s GateStep) {
 	copy(o.memory[place+1:], o.memory[place:])
-	o.memory[place] = asked{s.Owner, s.Request, s.TTL}
+	o.memory[place] = asked{owner: s.Owner, request: s.Request, ttl: s.TTL, of: s.Of}
 }
 
 // current is the run whose owner is in the document, whether its lock has expired or not.
@@ -140,7 +143,7 @@ func (o *gateOracle) answer(s GateStep, token int64, now time.Time) GateAnswer {
 		return o.release(s, token)
 	case "give up":
 		return o.abandon(s)
-	case "retry":
+	case "retry", "again":
 		return o.retry(s, now)
 	default:
 		return o.finish(s, token, now)
@@ -168,7 +171,7 @@ func (o *gateOracle) acquire(s GateStep, now time.Time) GateAnswer {
 			Answer: Answer{Code: "ANALYSIS_LOCKED", Holder: r.owner, Expires: r.until}, Status: o.status,
 			RetryAfter: r.until.Sub(now),
 		}
-	case r != nil && o.streak-1 >= cmp.Or(s.MaxTakeovers, programTakeovers),
+	case r != nil && s.Once, r != nil && o.streak-1 >= cmp.Or(s.MaxTakeovers, programTakeovers),
 		s.MaxFailures > 0 && o.failures >= s.MaxFailures:
 		o.giveUp(now)
 		return GateAnswer{Answer: Answer{Code: "ALREADY_FINISHED"}, Status: o.status}
@@ -309,26 +312,34 @@ func (o *gateOracle) retry(s GateStep, now time.Time) GateAnswer {
 		return a
 	}
 	for _, r := range o.retries {
-		if r.by == s.Owner && r.request == s.Request {
+		if r.by == s.Owner && r.request == s.Request && r.do == s.Do {
 			if r.reason != s.Reason {
 				return o.refuse("REQUEST_ID_REUSED")
 			}
 			return shown(true)
 		}
 	}
-	if o.status != "FAILED" {
-		return GateAnswer{Answer: Answer{Code: "ANALYSIS_NOT_FAILED"}, Status: o.status}
+	if s.Do == "again" && o.status != "READY" {
+		return GateAnswer{Answer: Answer{Code: "NOT_READY"}, Status: o.status}
+	}
+	if s.Do == "retry" && o.status != "FAILED" {
+		return GateAnswer{Answer: Answer{Code: "NOT_FAILED"}, Status: o.status}
 	}
 	if !s.FinishedAt.IsZero() && !s.FinishedAt.Equal(o.ended) {
-		return GateAnswer{Answer: Answer{Code: "ANALYSIS_CHANGED"}, Status: o.status}
+		return GateAnswer{Answer: Answer{Code: "END_CHANGED"}, Status: o.status}
 	}
 	if r := o.current(); r != nil {
 		r.over = true
 	}
 	o.next(run{over: true}, now)
 	copy(o.retries[1:], o.retries[:])
-	o.retries[0] = retried{s.Owner, s.Request, s.Reason, now}
-	o.status, o.awaits = "PENDING", true
+	o.retries[0] = retried{s.Owner, s.Request, s.Reason, now, s.Do}
+	if o.status, o.awaits = "PENDING", true; o.made {
+		o.status, o.awaits = "", false
+	}
+	if s.Do == "again" {
+		o.result = ""
+	}
 	o.streak, o.failures, o.failed, o.queued = 0, 0, 0, time.Time{}
 	o.notEnded()
 	return shown(false)

@@ -33,6 +33,8 @@ type GateStep struct {
 	Reason       string        // of retry; of release and finish, if Failed
 	MaxFailures  int64         // of acquire
 	MaxTakeovers int64         // of acquire; 0 is programTakeovers
+	Once         bool          // of acquire: it is taken over never
+	Of           string        // of acquire: for which run of a job, found when the step is made
 	Ends         bool          // of acquire: it has an end
 	End          time.Duration // that is so far away
 	Named        int           // of retry: 1 names when the analysis ended the last time, 2 the time before

@@ -29,8 +29,8 @@ func EveryStore(t *testing.T) {
 	}
 }
 
-// Deep skips a test that counts at a large size what others count at a small one, unless the environment asks for
-// depth.
+// Deep skips a test that counts at a large size what others count at a small one, or runs one more example, unless the
+// environment asks for depth.
 func Deep(t *testing.T) {
 	t.Helper()
 	if !deep {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
 // AmbiguousPlacements is [Ambiguous] for the commands of placement: a caller that retries a command until a response
@@ -14,7 +15,8 @@ import (
 func AmbiguousPlacements(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguousPlacement,
 		"join", "replace", "beat", "offer", "drain member", "leave", "evict", "sweep",
-		"claim", "claim at once", "take over", "activated", "fail", "write", "transfer", "deactivate")
+		"claim", "claim at once", "take over", "activated", "fail", "write", "alarm", "fire", "fire what is free", "transfer",
+		"deactivate")
 }
 
 func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
@@ -56,6 +58,19 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 		step.do, step.self = "claim", true
 	case "activated", "fail", "write":
 		claimed()
+	case "alarm", "fire", "fire what is free":
+		claimed()
+		owned := placementCommand{do: "alarm", member: "ann", number: step.number, id: "x", token: step.token,
+			at: clock.Now()}
+		before(owned)
+		if step.version, step.at = 1, clock.Now().Add(time.Hour); do == "alarm" {
+			break
+		}
+		if owned.do = "activated"; do == "fire what is free" {
+			owned.do = "deactivate"
+		}
+		step.do = "fire"
+		before(owned)
 	case "deactivate", "transfer":
 		claimed()
 		before(placementCommand{do: "activated", member: "ann", number: step.number, id: "x", token: step.token})
@@ -72,6 +87,10 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 		r.oracle.evict(now)
 	case "sweep":
 		r.oracle.sweep(now)
+	case "fire":
+		if given := r.oracle.fire(now); len(given) > 0 { // the token is to be learned
+			want.Token = anew
+		}
 	default:
 		want = r.oracle.answer(step, now)
 	}
@@ -81,11 +100,18 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 			_, err = r.via[0].Evict(ctx, r.cluster)
 		case "sweep":
 			_, err = r.via[0].Sweep(ctx, 0)
+		case "fire":
+			_, err = r.via[0].FireAlarms(ctx)
 		default:
 			a, err = sendPlacement(ctx, r.via[0], r.cluster, step)
 		}
 		return a, err
 	})
+	if err == nil && want.Token == anew && step.do == "fire" {
+		var o placement.Placement
+		o, err = r.via[1].Lookup(t.Context(), placement.Lookup{Cluster: r.cluster, Identity: roomOf("x")})
+		got.Token = o.Activation.Token
+	}
 	if err == nil {
 		err = r.oracle.learn(step, &want, got, now, r.last)
 	}

@@ -22,6 +22,8 @@ type placementOracle struct {
 	walked   int64 // the epoch at which a sweep looked through the cluster, and when
 	walkedAt time.Time
 
+	entries map[alarmEntry]bool // of alarms, also of such as were replaced
+
 	retired bool // the cluster was removed; its epoch is that of the removal, which is to be learned
 }
 
@@ -52,6 +54,7 @@ type activationOracle struct {
 	reason, data   string
 	version        int64
 	changed        time.Time // its phase, owner or token
+	alarm          alarmOracle
 	claims, writes memory
 }
 
@@ -92,7 +95,7 @@ const anew = -1
 func newPlacementOracle() *placementOracle {
 	return &placementOracle{
 		top: placement.NewTopology(oraclePartitions), members: map[string]*seatOracle{},
-		activations: map[string]*activationOracle{},
+		activations: map[string]*activationOracle{}, entries: map[alarmEntry]bool{},
 	}
 }
 
@@ -144,6 +147,7 @@ func (o *placementOracle) retire(now time.Time) bool {
 	o.top = placement.NewTopology(o.top.Partitions())
 	o.top.Epoch = epoch
 	o.members, o.events, o.walked, o.retired = map[string]*seatOracle{}, nil, 0, true
+	o.entries = map[alarmEntry]bool{}
 	return true
 }
 
@@ -178,6 +182,8 @@ func (o *placementOracle) answerMember(c placementCommand) placementAnswer {
 	case "join":
 		params := fmt.Sprint(c.offer(), c.ttl, c.replaces)
 		switch ago, same := s.joins.find(c.request, params); {
+		case ago == 0 && same && s.live() && !o.now.Before(s.ends):
+			return is("LEASE_EXPIRED", false)
 		case ago == 0 && same && s.live():
 			return is("OK", true)
 		case ago >= 0:
@@ -277,7 +283,7 @@ func (o *placementOracle) sweep(now time.Time) {
 		var reason string
 		switch {
 		case a.phase == "FREE":
-			if a.token != 0 && a.data == "" && !now.Before(a.changed.Add(oracleRetention)) {
+			if a.token != 0 && a.data == "" && a.alarm.at.IsZero() && !now.Before(a.changed.Add(oracleRetention)) {
 				delete(o.activations, id)
 			}
 			continue
@@ -381,8 +387,10 @@ func (o *placementOracle) answerActivation(c placementCommand) placementAnswer {
 			r := shown("ACTIVATION_FAILED")
 			r.Replayed = true
 			return r, true
-		case ago > 0 || a.phase == "FREE" || a.phase == "LOCKED" && !now.Before(a.until) || alive == nil:
+		case ago > 0 || a.phase == "FREE":
 			return shown("REQUEST_ID_REUSED"), true
+		case a.phase == "LOCKED" && !now.Before(a.until) || alive == nil:
+			return shown("LEASE_EXPIRED"), true
 		default:
 			r := shown("OK")
 			r.Replayed = true
@@ -478,6 +486,8 @@ func (o *placementOracle) answerActivation(c placementCommand) placementAnswer {
 			a.failed, a.reason = true, "it fails"
 		}
 		return r
+	case "alarm":
+		return o.setAlarm(a, c, held("LOCKED", "ACTIVE"))
 	case "deactivate":
 		return own("FREE", a.phase == "FREE" && !a.failed, "LOCKED", "ACTIVE")
 	default: // write

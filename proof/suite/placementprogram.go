@@ -30,6 +30,7 @@ type PlacementStep struct {
 	Ago     int // of again: which of the commands so far
 	Alter   bool
 	Via     int // which of two processes carries it out
+	In      int // of an alarm: in so many milliseconds; negative clears it
 
 	// Lost is how many responses to this command get lost: each time the caller's library retries the same write.
 	Lost int
@@ -40,7 +41,7 @@ var placementDoes = []string{
 	"join", "join", "join", "beat", "beat", "beat", "beat", "drain member", "offer", "leave", "evict", "sweep",
 	"late sweep", "lookup", "lookup",
 	"claim", "claim", "claim", "claim", "activated", "activated", "activated", "fail", "deactivate", "write",
-	"write", "transfer", "transfer",
+	"write", "transfer", "transfer", "alarm", "alarm", "fire", "fire",
 	"again", "again", "again", "again",
 }
 
@@ -63,6 +64,7 @@ var PlacementProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) PlacementSte
 		Ago:     rapid.SampledFrom([]int{0, 0, 1, 1, 2, 3, 4, 6, 8, 12, 20}).Draw(t, "ago"),
 		Alter:   rapid.SampledFrom([]bool{false, false, false, false, true}).Draw(t, "alter"),
 		Via:     rapid.IntRange(0, 1).Draw(t, "via"),
+		In:      rapid.SampledFrom([]int{-1, 0, 1, 999, 1500, 2000, 20_000}).Draw(t, "in"),
 		Lost:    rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "lost"),
 	}
 }), 1, 80)
@@ -76,6 +78,7 @@ type placementCommand struct {
 	full, self              bool
 	replaces                placement.Incarnation
 	to, data                string
+	at                      time.Time // of an alarm; zero clears it
 }
 
 func (c placementCommand) incarnation() placement.Incarnation {
@@ -133,7 +136,7 @@ const (
 	oracleOverdue    = 48 * time.Hour // after which a sweep removes what the store was to remove
 )
 
-// oneCluster is a store of which sweeps see one cluster: programs on one store are kept apart.
+// oneCluster is a store of which sweeps, and looks for alarms, see one cluster: programs on one store are kept apart.
 type oneCluster struct {
 	through
 
@@ -141,7 +144,7 @@ type oneCluster struct {
 }
 
 func (s oneCluster) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
-	if q.Kind != "placement_registry" {
+	if q.Kind != "placement_registry" && q.Kind != "placement_alarm_clusters" {
 		return s.through.List(ctx, q)
 	}
 	q.Prefix = s.id
@@ -241,13 +244,19 @@ func (r *placementRun) command(number int, s PlacementStep) (placementCommand, b
 		}
 	case "beat":
 		c.seq = r.oracle.seat(s.Member).seq + 1
-	case "activated", "fail", "deactivate", "write", "transfer":
+	case "activated", "fail", "deactivate", "write", "transfer", "alarm":
 		c.token, c.version = r.given("activation "+s.ID, s.Back), max(0, a.version-int64(s.Behind))
 		if s.Back == 0 && a.owner.Member != "" && number%8 != 0 { // few programs would get anywhere otherwise
 			c.member, c.number = a.owner.Member, a.owner.Number
 		}
 		if c.to = s.Other; s.Do != "transfer" {
 			c.to = ""
+		}
+		if s.Do == "alarm" {
+			c.version = max(0, a.alarm.version-int64(s.Behind))
+			if s.In >= 0 {
+				c.at = r.clock.Now().Add(time.Duration(s.In) * time.Millisecond)
+			}
 		}
 	}
 	r.sent = append(r.sent, c)
@@ -258,6 +267,8 @@ func (r *placementRun) command(number int, s PlacementStep) (placementCommand, b
 func (r *placementRun) send(ctx context.Context, c placementCommand, s PlacementStep) error {
 	now := r.clock.Now()
 	switch c.do {
+	case "fire":
+		return r.fire(ctx, s)
 	case "evict":
 		r.oracle.evict(now)
 		r.lossy.lose = s.Lost
@@ -293,6 +304,9 @@ func (r *placementRun) send(ctx context.Context, c placementCommand, s Placement
 	r.lossy.lose = 0
 	if err != nil {
 		return err
+	}
+	if c.do == "alarm" && s.Lost > 0 && want.Code == "OK" { // the first has another write before it, which can lose them
+		want.Replayed = got.Replayed
 	}
 	if err := r.oracle.learn(c, &want, got, now, r.last); err != nil {
 		return err
@@ -356,6 +370,8 @@ func sendPlacement(ctx context.Context, s *placement.Service, cluster placement.
 	case "write":
 		o, err = s.WriteState(ctx, placement.WriteState{Hold: hold, RequestID: c.request, Version: c.version,
 			Data: []byte(c.data)})
+	case "alarm":
+		o, err = s.SetAlarm(ctx, placement.SetAlarm{Hold: hold, Version: c.version, At: c.at})
 	default:
 		err = errors.New("no such command")
 	}
@@ -415,6 +431,9 @@ func (r *placementRun) compare(ctx context.Context) error {
 			a.Reason != w.reason || string(a.State) != w.data || a.StateVersion != w.version || a.ChangedAt.Before(r.begun) ||
 			a.Phase == placement.Locked && !a.LockUntil.Equal(w.until) {
 			return fmt.Errorf("the store has %+v, want %+v", a, w)
+		}
+		if err := r.compareAlarms(a); err != nil {
+			return err
 		}
 	}
 	for _, w := range r.oracle.activations {

@@ -30,7 +30,9 @@ func placementRequests(t *testing.T, newStore func(*testing.T, func() time.Time)
 	want := map[string]string{
 		"placed by a known epoch": "[]", "looked up": "[Get]", "claimed": "[Get Write]", "claimed again": "[Get]",
 		"activated": "[Write]",
-		"state":     "[Write]", "deactivated": "[Write]", "heartbeat": "[Write]", "topology": "[Get]",
+		"state":     "[Write]", "first alarm": "[Get Write Write]", "alarm": "[Write]",
+		"looked for alarms": "[List List List List Get Get Write]", "looked for alarms, none due": "[List List]",
+		"alarm cleared": "[Write]", "deactivated": "[Write]", "heartbeat": "[Write]", "topology": "[Get]",
 		"events, none new": "[List]", "joined": "[Get Write]",
 	}
 	PlacementSteps(t, store, clock, store.Forget, func(step string) {
@@ -82,6 +84,26 @@ func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before fun
 		}, placement.OK},
 		{"state", func() (placement.Outcome, error) {
 			return s.WriteState(t.Context(), placement.WriteState{Hold: hold, RequestID: "s", Data: []byte("\x00\xff")})
+		}, placement.OK},
+		{"first alarm", func() (placement.Outcome, error) {
+			return s.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold, At: clock.Now().Add(time.Hour)})
+		}, placement.OK},
+		{"alarm", func() (placement.Outcome, error) {
+			return s.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold, Version: 1, At: clock.Now()})
+		}, placement.OK},
+		{"looked for alarms", func() (placement.Outcome, error) {
+			done, err := s.FireAlarms(t.Context())
+			if done.Fired != 1 {
+				t.Errorf("%+v", done)
+			}
+			return placement.Outcome{Code: placement.OK}, err
+		}, placement.OK},
+		{"looked for alarms, none due", func() (placement.Outcome, error) {
+			_, err := s.FireAlarms(t.Context())
+			return placement.Outcome{Code: placement.OK}, err
+		}, placement.OK},
+		{"alarm cleared", func() (placement.Outcome, error) {
+			return s.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold, Version: 2})
 		}, placement.OK},
 		{"deactivated", func() (placement.Outcome, error) {
 			return s.Deactivate(t.Context(), placement.Deactivate{Hold: hold})

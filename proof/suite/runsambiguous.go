@@ -23,9 +23,9 @@ var modelledRun = runs.ID{Tenant: "acme", ID: "order-7"}
 func ambiguousRun(t *testing.T, store docstore.Store, faults Faults, clock *Clock, do string, fate Fate) {
 	t.Helper()
 	all := runs.New(store, &runs.Options{Options: analysis.Options{Now: clock.Now}})
-	g := &ambiguousGate{clock: clock, keep: 3600, about: "f1", oracle: &runOracle{gateOracle: &gateOracle{}}}
+	g := &ambiguousGate{clock: clock, keep: 3600, about: "f1", oracle: &runOracle{gateOracle: &gateOracle{made: true}}}
 	g.send = func(ctx context.Context, s RunStep, token int64) (GateAnswer, error) {
-		return sendToRun(ctx, all, modelledRun, nil, s, token)
+		return sendToRun(ctx, all, modelledRun, clock, s, token)
 	}
 	g.learn = func(ctx context.Context) error {
 		state, _, err := all.Get(ctx, modelledRun)

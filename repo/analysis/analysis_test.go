@@ -138,7 +138,7 @@ func TestLifeOfAnAnalysis(t *testing.T) {
 		notYours = "the lock belongs to another owner_id"
 		over     = "another worker took the analysis over; stop the work that this token protects"
 		never    = "this token was never granted"
-		otherTTL = "this request_id was used before with another ttl_seconds: use a new one"
+		otherTTL = "this request_id was used before with another ttl_seconds or due time: use a new one"
 		spent    = "this request_id obtained the lock before, and that has ended, or it was given up: use a new one"
 	)
 	grant := func(owner string, token int64, until int, runs, failures int64) analysis.Grant {

@@ -86,6 +86,8 @@ func (d Document) State(found docstore.Doc) (State, error) {
 		nullStatus: null(found[fStatus]),
 		Retried:    Retried{At: text(found, fRetriedAt), By: text(found, fRetriedBy), Reason: text(found, fRetryReason)},
 	}
+	s.Due, _ = docstore.ParseTime(docstore.String(text(found, fDueAt)))
+	s.Begun, _ = docstore.ParseTime(docstore.String(text(found, fBegunAt)))
 	s.Heartbeat, _ = docstore.ParseTime(docstore.String(text(found, fHeartbeatAt)))
 	if found[fFingerprint] != nil {
 		s.Fingerprint = unreadable

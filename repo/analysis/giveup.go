@@ -119,7 +119,7 @@ func (c GiveUp) GrantedFallback(found, after State, _, w rule.When) Outcome {
 func (c GiveUp) Refusal(s State, w rule.When) Outcome {
 	if position, same := s.Requests.Find(c.Acquire.request()); position >= 0 && !same {
 		return Outcome{Code: RequestIDReused, At: w.Latest(),
-			Detail: "this request_id was used before with another ttl_seconds: send what it was used with"}
+			Detail: "this request_id was used before with another ttl_seconds or due time: send what it was used with"}
 	}
 	o := c.Granted(s, w)
 	o.Replayed = true

@@ -30,6 +30,25 @@ func (s State) At(now time.Time) State {
 	return s
 }
 
+// KeptUntil is until when the document is kept; ok is false if it is kept for ever, or that cannot be read.
+func (s State) KeptUntil() (until time.Time, ok bool) {
+	until, err := docstore.ParseTime(s.until)
+	return until, err == nil
+}
+
+// Changed is when a command last changed the run: began it, refreshed it, or ended it. The zero time if the document
+// does not say.
+func (s State) Changed() time.Time {
+	if s.Owner != "" {
+		return s.Heartbeat
+	}
+	until, ok := s.KeptUntil()
+	if !ok || s.keepSeconds == 0 {
+		return time.Time{}
+	}
+	return until.Add(-time.Duration(s.keepSeconds) * time.Second)
+}
+
 // present holds for a document that can be read and is not gone, and where there is none.
 func (sh *Shape) present() docstore.All {
 	if sh.KeepSeconds == 0 {

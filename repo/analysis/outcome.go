@@ -23,13 +23,16 @@ const (
 	// RequestIDReused:
 	// the request obtained the lock before, and that is over; or it was another one
 	RequestIDReused Code = "REQUEST_ID_REUSED"
-	TooLate         Code = rule.TooLate          // the command came after its end, see [rule.End]
-	TooFar          Code = rule.TooFar           // the end of the command is further away than it may be
-	Unreadable      Code = "LOCK_UNREADABLE"     // lockExpiresAt does not say whether the lock has ended
-	NotStale        Code = "NOT_STALE"           // the lock is no longer the one that the sweep found
-	NotFailed       Code = "ANALYSIS_NOT_FAILED" // only a FAILED analysis can be retried
-	Changed         Code = "ANALYSIS_CHANGED"    // it failed at another time than the retry names
-	Differs         Code = "RUN_DIFFERS"         // the ID was used before with another fingerprint
+	TooLate         Code = rule.TooLate      // the command came after its end, see [rule.End]
+	TooFar          Code = rule.TooFar       // the end of the command is further away than it may be
+	Unreadable      Code = "LOCK_UNREADABLE" // lockExpiresAt does not say whether the lock has ended
+	NotStale        Code = "NOT_STALE"       // the lock is no longer the one that the sweep found
+	NotFailed       Code = "NOT_FAILED"      // only what is FAILED can be retried
+	NotReady        Code = "NOT_READY"       // only a run that is READY can be run again
+	InProgress      Code = "RUN_IN_PROGRESS" // a worker runs it: its record cannot be removed
+	NotDue          Code = "NOT_DUE"         // a run that is due at another time than now, see [Round]
+	Changed         Code = "END_CHANGED"     // it ended at another time than the retry names
+	Differs         Code = "RUN_DIFFERS"     // the ID was used before with another fingerprint
 )
 
 // Grant is the lock as its holder sees it.
@@ -62,8 +65,9 @@ type Outcome struct {
 	// READY, or why it is FAILED. Another writer may have written them, at any length.
 	Result, Reason string
 
+	Due        time.Time     // for which time the run of the document is due, or was; zero if it came without one
 	At         time.Time     // the store's time of the decision
-	RetryAfter time.Duration // for Locked: when the lock ends, if its holder does nothing
+	RetryAfter time.Duration // for Locked: when the lock ends, if its holder does nothing; otherwise when to ask again
 	Detail     string        // a sentence for people that says more than the code, may be empty
 }
 
@@ -78,7 +82,7 @@ func (s State) grant() Grant {
 // ok is the caller's lock, or what it left behind. What is left of the lock counts from Outcome.At.
 // However far ahead a wrong clock has written its end, no more is left than a lock lasts.
 func (s State) ok(w rule.When) Outcome {
-	o := Outcome{Code: OK, At: w.Latest(), Grant: s.grant()}
+	o := Outcome{Code: OK, At: w.Latest(), Grant: s.grant(), Due: s.Due}
 	if least := o.Grant.ExpiresAt.Add(-s.longest()); least.After(o.At) {
 		o.At = least
 	}
@@ -87,7 +91,7 @@ func (s State) ok(w rule.When) Outcome {
 
 // over is the outcome of an acquire of what is finished.
 func (s State) over(at time.Time) Outcome {
-	o := Outcome{Code: AlreadyFinished, At: at, Grant: Grant{Status: s.Status}}
+	o := Outcome{Code: AlreadyFinished, At: at, Grant: Grant{Status: s.Status}, Due: s.Due}
 	if s.Status == Failed {
 		o.Reason = s.Reason
 	} else {

@@ -22,6 +22,7 @@ var (
 	_ command = Finish{}
 	_ command = Create{}
 	_ command = Retry{}
+	_ command = Remove{}
 	_ command = requeue{}
 	_ command = abandon{}
 
@@ -30,6 +31,8 @@ var (
 	_ rule.Fallback[State] = Refresh{}
 	_ rule.Fallback[State] = Release{}
 	_ rule.Fallback[State] = Finish{}
+	_ rule.Fallback[State] = Retry{}
+	_ rule.Fallback[State] = Remove{}
 	_ rule.Fallback[State] = requeue{}
 	_ rule.Fallback[State] = abandon{}
 
@@ -38,8 +41,8 @@ var (
 
 // Bounds of the text that a condition can tell apart.
 const (
-	// lastText sorts behind every text that begins with an assigned character. Only text compares with text, so "less than
-	// this" is how a condition asks whether a field is text.
+	// lastText sorts behind every text that begins with an assigned character. Only text compares with text, so "less
+	// than this" is how a condition asks whether a field is text.
 	lastText = docstore.String("\U0010FFFF")
 )
 
@@ -196,10 +199,16 @@ type Acquire struct {
 	RequestID  string // the same for every delivery of the same attempt, another for every attempt
 	TTLSeconds int64  // how long the lock lasts without a refresh, 1 to MaxTTLSeconds
 
-	// MaxTakeovers and MaxFailures end a poisonous analysis: instead of another run it becomes FAILED, once that many runs
-	// were taken over without one that ended by itself, or that many have failed. MaxTakeovers 0 means
+	// MaxTakeovers and MaxFailures end a poisonous analysis: instead of another run it becomes FAILED, once that many
+	// runs were taken over without one that ended by itself, or that many have failed. MaxTakeovers 0 means
 	// DefaultMaxTakeovers; MaxFailures 0 means no bound.
 	MaxTakeovers, MaxFailures int64
+
+	// NoTakeover makes it FAILED where another worker would take it over: what is begun once is not begun again after a
+	// crash.
+	NoTakeover bool
+
+	Round Round // for a job that comes round again: which of its runs this one is
 
 	// Create makes the document if there is none, in the same write: for runs that no producer announced.
 	Create bool
@@ -229,13 +238,17 @@ func (c Acquire) Validate() error {
 		checkTTL(c.TTLSeconds),
 		field.Range("max_takeovers", c.MaxTakeovers, 0, docstore.MaxInt),
 		field.Range("max_failures", c.MaxFailures, 0, docstore.MaxInt),
-		checkFingerprint(c.Fingerprint))
+		checkFingerprint(c.Fingerprint), c.Round.validate())
 }
 
 // Write applies to an unfinished analysis that no one runs, unless too many runs have failed, or the request is
-// remembered: it had the lock before. Of any number of workers one gets the run.
+// remembered: it had the lock before. Of any number of workers one gets the run. For a run that is due at a time it
+// applies never: whether it is due is judged by the store's time, in [Acquire.Fallback].
 func (c Acquire) Write() docstore.Write {
 	open := unfinished()
+	if !c.Round.Due.IsZero() {
+		return c.write(docstore.All{c.document().present(), docstore.Not{Cond: docstore.All{}}}, State{})
+	}
 	if c.Create {
 		open = docstore.Any{docstore.Absent{}, open}
 	}
@@ -251,12 +264,17 @@ func (c Acquire) Write() docstore.Write {
 
 // Fallback is Write for a lock that has certainly ended, or that names null as its owner: what a time means, a
 // condition cannot judge. An end that a wrong clock has written it counts anew, see [rule.When.Impossible]. If there
-// were too many runs already, it ends the analysis instead. Of a document that is kept no longer it makes a new one.
+// were too many runs already, it ends the analysis instead. Of a document that is kept no longer it makes a new one,
+// and of the run before of a job that comes round again the next one.
 func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 	var end docstore.Write
 	switch d := c.document(); {
+	case c.Round.notDue(w):
+		return end, false
 	case s.gone(w.At):
 		end = c.anew(s)
+	case c.renews(s, w):
+		end = c.renew(s)
 	case !s.Exists || s.Status.Finished() || s.Owner != "" && !s.Expiry.passed(w.At) || c.differs(s):
 		again, ok := c.impossible(s, w)
 		return nullable(s, again), ok
@@ -272,6 +290,8 @@ func (c Acquire) Fallback(s State, w rule.When) (docstore.Write, bool) {
 // exhausted says why an analysis without a living lock must not run again; empty if it may.
 func (c Acquire) exhausted(s State) string {
 	switch most := cmp.Or(c.MaxTakeovers, DefaultMaxTakeovers); {
+	case s.Owner != "" && c.NoTakeover:
+		return "its worker died, or lost its lock, and it must not be begun again"
 	case s.Owner != "" && s.Takeovers() >= most:
 		return tooManyTakeovers(s.Takeovers())
 	case c.MaxFailures > 0 && s.Failures >= c.MaxFailures:
@@ -299,12 +319,13 @@ func tooManyTakeovers(n int64) string {
 
 // request is what the analysis remembers of the acquire.
 func (c Acquire) request() rule.Request {
-	return rule.Identify("acquire", c.Owner, c.RequestID).With(strconv.FormatInt(c.TTLSeconds, 10))
+	return rule.Identify("acquire", c.Owner, c.RequestID).With(strconv.FormatInt(c.TTLSeconds, 10) + c.Round.key())
 }
 
-// differs reports whether the document is about something else than the command.
+// differs reports whether the document is about something else than the command. That of an earlier run of a job may
+// be.
 func (c Acquire) differs(s State) bool {
-	return c.Fingerprint != "" && s.Fingerprint != "" && c.Fingerprint != s.Fingerprint
+	return c.Fingerprint != "" && s.Fingerprint != "" && c.Fingerprint != s.Fingerprint && !c.Round.Due.After(s.Due)
 }
 
 // alike holds while the document has this fingerprint, or none.
@@ -330,12 +351,18 @@ func (c Acquire) write(free docstore.All, s State) docstore.Write {
 func (c Acquire) anew(s State) docstore.Write {
 	d := c.document()
 	d.KeepSeconds = cmp.Or(d.KeepSeconds, d.Shape.KeepSeconds)
-	w := c.In(d).begin(docstore.All{d.readable(), d.gone()}, s)
+	return c.In(d).fresh(docstore.All{d.readable(), d.gone()}, s)
+}
+
+// fresh is the write of a document of whose runs nothing counts any more.
+func (c Acquire) fresh(holds docstore.All, s State) docstore.Write {
+	w := c.begin(holds, s)
 	w.Set[fRuns] = docstore.Int(1)
 	w.Unset = append(w.Unset, fStatus, fResult, fReason, fFailures, fFailed)
 	if c.Fingerprint == "" {
 		w.Unset = append(w.Unset, fFingerprint)
 	}
+	c.Round.mark(&w)
 	return w
 }
 
@@ -354,6 +381,9 @@ func (c Acquire) begin(holds docstore.All, s State) docstore.Write {
 	}))
 	if c.Fingerprint != "" {
 		w.Set[fFingerprint] = docstore.String(c.Fingerprint)
+	}
+	if c.Round != (Round{}) {
+		w.Set[fBegunAt] = docstore.Now
 	}
 	fRequests.Remember(w.Set, c.request())
 	return w
@@ -397,24 +427,28 @@ func (c Acquire) refusal(s State, w rule.When) Outcome {
 	switch {
 	case !s.Exists && position < 0 && !c.Create:
 		return Outcome{Code: NotFound, At: w.At, Detail: "there is no document " + d.Kind + "/" + d.ID}
+	case position < 0 && c.Round.notDue(w):
+		return c.Round.refusal(s, w)
+	case position < 0 && c.renews(s, w): // it is late: see [Acquire.ended]
+		return Outcome{Code: Locked, At: w.At, Due: s.Due}
 	case c.differs(s):
 		return Outcome{
 			Code: Differs, At: w.At,
 			Detail: "this " + d.IDField + " was used before with another fingerprint: use a new one for something else",
 		}
 	case s.Status.Finished():
-		return s.over(w.At)
+		return c.Round.over(s, w)
 	case position == 0 && same && c.Owner == s.Owner && !w.Ended(s.Expiry.Earliest):
 		return s.replayed(w).rejectLate(w)
 	case position >= 0 && !same:
 		return Outcome{Code: RequestIDReused, At: w.At,
-			Detail: "this request_id was used before with another ttl_seconds: use a new one"}
+			Detail: "this request_id was used before with another ttl_seconds or due time: use a new one"}
 	case position >= 0:
 		return Outcome{Code: RequestIDReused, At: w.At,
 			Detail: "this request_id obtained the lock before, and that has ended, or it was given up: use a new one"}
 	case s.Expiry.ahead(w.At):
 		return Outcome{
-			Code: Locked, At: w.At, RetryAfter: end.Sub(w.At),
+			Code: Locked, At: w.At, RetryAfter: end.Sub(w.At), Due: s.Due,
 			Grant: Grant{Status: s.Status, Owner: s.Owner, ExpiresAt: end},
 		}
 	default:

@@ -43,6 +43,8 @@ const (
 	fFingerprint = "lockFingerprint"
 	fKeepSeconds = "keepSeconds"
 	fKeptUntil   = "keptUntil"
+	fDueAt       = "dueAt"
+	fBegunAt     = "begunAt"
 )
 
 // fRequests are the fields in which the last acquires are remembered, to recognise a late duplicate.
@@ -80,6 +82,10 @@ type State struct {
 	Finished  string // when the gate wrote READY or FAILED, as it stands; empty if it did not
 	Retried   Retried
 	Retries   rule.Requests // the last retries
+
+	// Due is for which time the latest run of a job is due, or was; zero if it came without one. Begun is when that run
+	// began, or was begun again; zero for a run without a [Round].
+	Due, Begun time.Time
 
 	// Fingerprint says what the run is about, see [Acquire]; empty if no acquire said so.
 	Fingerprint string

@@ -88,8 +88,8 @@ func (p place) listensAt(at time.Time) bool { return !p.deaf && p.listens.After(
 
 // reaches reports whether what is free is handed over to a place: its request listens, and for as long as its process
 // needs to learn of that. A grant of a rate that no one claims is spent: it is handed over to those who come again by
-// themselves, and by a process to its own.
-func (v *sharedForm) reaches(p place, w rule.When) bool {
+// themselves, and by a process to its own. reads is [sharedForm.readsWithin], the same for all places.
+func (v *sharedForm) reaches(p place, w rule.When, reads func() time.Duration) bool {
 	left := p.listens.Sub(docstore.TruncateMilli(w.Latest()))
 	switch {
 	case !p.listensAt(w.At):
@@ -101,7 +101,7 @@ func (v *sharedForm) reaches(p place, w rule.When) bool {
 	case p.told:
 		return left >= claimTook*p.took
 	default:
-		return left >= claimTook*p.took+v.readsWithin(w)
+		return left >= claimTook*p.took+reads()
 	}
 }
 
@@ -301,17 +301,6 @@ func (v *sharedForm) position(i int, at time.Time) int64 {
 		}
 	}
 	return n
-}
-
-// before is how many other processes have those who listen in line before the place at i: each may write first.
-func (v *sharedForm) before(i int, at time.Time) int {
-	known := []int64{v.writer}
-	for _, p := range v.line[:i] {
-		if p.listensAt(at) && !slices.Contains(known, p.process) {
-			known = append(known, p.process)
-		}
-	}
-	return len(known) - 1
 }
 
 // again is the write by which a request says that it listens, where that is all that a decision comes to: like that of

@@ -125,7 +125,8 @@ type Acquire struct {
 	held            hold   // how its response is held otherwise
 	set             string // of an [AcquireSet]: all of its keys; otherwise empty
 	recordsRefusals bool
-	observed        bool // see Outcome.TookOver
+	observed        bool         // see Outcome.TookOver
+	known           rule.Request // its request, where that was made before, see [Acquire.request]
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -135,6 +136,9 @@ func (c Acquire) Validate() error {
 }
 
 func (c Acquire) request() rule.Request {
+	if c.known != (rule.Request{}) {
+		return c.known
+	}
 	params := append(table(c.Metadata), number(c.TTLSeconds))
 	return rule.Identify("acquire", c.Owner, c.RequestID).With(beside(c.set, append(params, c.policies()...)...)...)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -424,9 +425,10 @@ func (v *sharedForm) room(m Mode, entry string, w rule.When) int64 {
 // is that of the request here, which is being sent.
 func (v *sharedForm) grantWaiting(w rule.When, here string) {
 	v.turns = turns{}
+	reads := sync.OnceValue(func() time.Duration { return v.readsWithin(w) }) // what is granted here changes nothing in it
 	for i := 0; i < len(v.line); {
 		next := v.line[i]
-		reached := next.request == here || v.reaches(next, w)
+		reached := next.request == here || v.reaches(next, w, reads)
 		if !reached && (v.family != Rate || !next.listensAt(w.At)) {
 			i++
 			continue

@@ -142,7 +142,7 @@ func TestWhenSomethingEndsNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := s.now.Add(c.after)
-		again, next := wait("eve", Permits).readyInLine(st, rule.When{At: at})
+		again, next := wait("eve", Permits).ready(st, rule.When{At: at})
 		if c.want == 0 && !again || c.want != 0 && (again || !next.Equal(at.Add(c.want))) {
 			t.Errorf("after %v: again %v, next %v", c.after, again, next.Sub(at))
 		}

@@ -804,44 +804,6 @@ func (c ForceRelease) GrantedFallback(found, after State, decided, w rule.When) 
 	return o
 }
 
-// readyInLine reports whether sending the request again now may change what it has: the lock, or, while it waits in
-// line, that of others. next is when that may be so without anyone's write; zero if it will not. It is for a lock in
-// shared form.
-func (c Acquire) readyInLine(s State, w rule.When) (again bool, next time.Time) {
-	d := c.decide(s, w)
-	if d.code != Held || d.position == 0 || s.shared == nil {
-		return d.after != nil || d.code != Held, c.nextEnd(s, w)
-	}
-	v := s.toShared()
-	v.writer = c.held.process
-	if own, _ := v.placeOf(c.request()); own < 0 { // not in line yet
-		return true, time.Time{}
-	}
-	v.dropExpired(w)
-	position, _ := v.placeOf(c.request())
-	if position < 0 { // it has lost its place
-		return true, time.Time{}
-	}
-	if !c.held.over && !v.line[position].listensAt(w.At) { // others pass over it, until it says that it listens
-		return true, time.Time{}
-	}
-	before := v.before(position, w.At)
-	v.grantWaiting(w, "")
-	if v.worthWriting() == nil {
-		return false, soonest(c.nextEnd(s, w), v.turns.next)
-	}
-	// The next write clears what has ended and serves those in line: the first one sends it, and the others only if it
-	// does not.
-	due := w.At
-	if end := c.firstEnd(s, w); !end.IsZero() {
-		due = end.Add(time.Duration(min(before, 8)) * stagger)
-	}
-	if due.After(w.At) {
-		return false, soonest(due, v.turns.next)
-	}
-	return true, time.Time{}
-}
-
 // soonest is the earlier of two times, of which either may be zero: never.
 func soonest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
@@ -852,7 +814,7 @@ func soonest(a, b time.Time) time.Time {
 
 // ends are the times at which something in the state ends without a write.
 func (s State) ends() (ends []time.Time) {
-	v := s.toShared()
+	v := s.view()
 	for _, h := range v.holders {
 		ends = append(ends, h.closes())
 	}
@@ -874,24 +836,17 @@ func (s State) ends() (ends []time.Time) {
 	return ends
 }
 
-// nextEnd is the next time at which something ends, zero if nothing will.
-func (c Acquire) nextEnd(s State, w rule.When) (next time.Time) {
+// endsAround is when something ends next, and when something ended last; zero if nothing does, or did.
+func (s State) endsAround(at time.Time) (next, last time.Time) {
 	for _, end := range s.ends() {
-		if end.After(w.At) && (next.IsZero() || end.Before(next)) {
+		switch {
+		case !end.After(at):
+			last = later(last, end)
+		case next.IsZero() || end.Before(next):
 			next = end
 		}
 	}
-	return next
-}
-
-// firstEnd is the last time at which something ended, zero if nothing did.
-func (c Acquire) firstEnd(s State, w rule.When) (last time.Time) {
-	for _, end := range s.ends() {
-		if !end.After(w.At) && end.After(last) {
-			last = end
-		}
-	}
-	return last
+	return next, last
 }
 
 // status is the lock in shared form as everyone in its tenant may see it.

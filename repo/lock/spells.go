@@ -161,25 +161,6 @@ func (s *waits) chance() time.Duration {
 	return rand.N(min(max(chanceTook*s.took, chanceLeast), chanceEnd))
 }
 
-// ahead is about how many others are granted the lock before the request.
-func (c Acquire) ahead(s State, at time.Time) (ahead int) {
-	if s.shared == nil {
-		return 0
-	}
-	own, _ := s.shared.placeOf(c.request())
-	together := c.Mode == Shared // readers at the head are granted the lock together
-	for _, p := range s.shared.line[:max(own, 0)] {
-		if p.listensAt(at) {
-			ahead++
-			together = together && p.mode == Shared
-		}
-	}
-	if together {
-		return 0
-	}
-	return ahead
-}
-
 // lasted is for how long no one was granted the lock, nor gave it up.
 func (o observation) lasted() time.Duration {
 	latest := later(o.state.AcquiredAt, o.state.ReleasedAt)

@@ -84,6 +84,7 @@ func (l *Locks) AcquireWithin(ctx context.Context, c Acquire, most time.Duration
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
+	c.known = c.request()
 	o, err := l.acquireWithin(ctx, c, most)
 	if err == nil {
 		l.refusals.record(ctx, c, o)
@@ -285,8 +286,13 @@ func (o Outcome) waits() bool { return o.Code == Held || o.Code == Delayed }
 // when that may be so without anyone's write, zero if never.
 func (c Acquire) ready(s State, w rule.When) (again bool, next time.Time) {
 	at := w.At
-	if s.shared != nil || c.queues() {
-		return c.readyInLine(s, w)
+	switch {
+	case s.shared != nil:
+		return c.readyInLine(newOutlook(s, w, c.held.process))
+	case c.queues():
+		d := c.decide(s, w)
+		next, _ = s.endsAround(at)
+		return d.after != nil || d.code != Held, next
 	}
 	used, _ := s.Acquires.Find(c.request())
 	if givenUp, _ := s.GivenUp.Find(c.request()); used >= 0 || givenUp >= 0 {
@@ -324,7 +330,8 @@ type watch struct {
 	spells  *spells   // nil if there are none
 
 	seen    observation
-	version int // how many observations there were
+	version int      // how many observations there were
+	outlook *outlook // of what was seen; nil until someone asks for it
 
 	follows  bool // a goroutine follows the lock
 	end      context.CancelFunc
@@ -375,11 +382,24 @@ type waiter struct {
 // ready is [Acquire.ready] of the document as it was seen last. waits.mu is held.
 func (x *waiter) ready(w *watch) (again bool, next time.Time) {
 	if x.judged != w.version {
-		x.again, x.next = x.acquire.ready(w.seen.state, w.seen.when(0))
-		x.ahead = x.acquire.ahead(w.seen.state, w.seen.at)
-		x.judged = w.version
+		x.judge(w)
 	}
 	return x.again, x.next
+}
+
+// judge finds what the document as it was seen last means to a request. What it means to all who wait is found once.
+func (x *waiter) judge(w *watch) {
+	c := x.acquire
+	x.judged, x.ahead = w.version, 0
+	if w.seen.state.shared == nil {
+		x.again, x.next = c.ready(w.seen.state, w.seen.when(0))
+		return
+	}
+	if w.outlook == nil || w.outlook.writer != c.held.process {
+		w.outlook = newOutlook(w.seen.state, w.seen.when(0), c.held.process)
+	}
+	x.again, x.next = c.readyInLine(w.outlook)
+	x.ahead = w.outlook.ahead(c.request())
 }
 
 // enter notes a request that may wait, before it is sent: what others find out from then on is not missed.
@@ -454,7 +474,7 @@ func (s *waits) note(id ID, o observation) {
 		if w.version == 0 || o.differs(w.seen) {
 			w.same = 0
 		}
-		w.seen, w.version = o, w.version+1
+		w.seen, w.version, w.outlook = o, w.version+1, nil
 		w.early = rand.Float64() / 2
 		w.wake()
 	}

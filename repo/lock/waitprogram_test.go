@@ -36,12 +36,13 @@ func TestWaitPrograms(t *testing.T) {
 				}
 				total.granted, total.handed, total.missed, total.cancelled = total.granted+p.granted, total.handed+p.handed,
 					total.missed+p.missed, total.cancelled+p.cancelled
-				total.quit += p.quit
+				total.quit, total.judged = total.quit+p.quit, total.judged+p.judged
 				total.reads, total.mayRead = total.reads+p.reads, total.mayRead+p.mayRead
 			}
-			t.Logf("%d granted, %d after a wait, %d not, %d cancelled, %d given up; %d reads, %d would be right",
-				total.granted, total.handed, total.missed, total.cancelled, total.quit, total.reads, total.mayRead)
-			if total.granted < 100 || total.handed < 50 || total.missed < 50 || total.cancelled < 25 || total.quit < 25 {
+			t.Logf("%d granted, %d after a wait, %d not, %d cancelled, %d given up; %d reads, %d would be right; %d judged",
+				total.granted, total.handed, total.missed, total.cancelled, total.quit, total.reads, total.mayRead, total.judged)
+			if total.granted < 100 || total.handed < 50 || total.missed < 50 || total.cancelled < 25 || total.quit < 25 ||
+				name != "not in line" && total.judged < 10_000 {
 				t.Error("the programs do not reach what they are for")
 			}
 		})
@@ -74,6 +75,7 @@ type waitProgram struct {
 	leases map[int64]*waitLease
 	status Status // after the last write
 	line   []place
+	asks   map[string]Acquire
 	calls  map[string]time.Time // the owners whose responses are held, and since when
 	silent map[string]time.Time // those of them whose places do not count, and since when
 	since  time.Time
@@ -82,6 +84,7 @@ type waitProgram struct {
 	gaveUp []string             // those whose request was given up, without a lease
 
 	granted, handed, missed, cancelled, quit int
+	looks, judged                            int
 
 	reads, mayRead int
 	busy           []int // calls of each process that wait
@@ -105,7 +108,7 @@ var waitID = ID{Tenant: "acme", Key: "k"}
 
 func newWaitProgram(seed uint64, ask func(*rand.Rand) Acquire) *waitProgram {
 	return &waitProgram{seed: seed, ask: ask, leases: map[int64]*waitLease{}, calls: map[string]time.Time{},
-		silent: map[string]time.Time{}, came: map[string]time.Time{},
+		asks: map[string]Acquire{}, silent: map[string]time.Time{}, came: map[string]time.Time{},
 		busy: make([]int, waitProcesses), from: make([]time.Time, waitProcesses)}
 }
 
@@ -154,6 +157,7 @@ func (p *waitProgram) look(ctx context.Context) {
 	}
 	after := waitID.status(state, r.At)
 	p.status, p.since, p.line = after, now, state.view().line
+	p.judge(state, r.At)
 	p.hears(now)
 	was := func(s Status) (owners []string) {
 		for _, h := range s.Holders {
@@ -183,7 +187,9 @@ func (p *waitProgram) look(ctx context.Context) {
 			came, waited := p.came[owner]
 			counts := func(q place) bool {
 				v := state.view()
-				return q.owner == w.Owner && (v.family == Rate && q.listensAt(now) || v.reaches(q, rule.When{At: now}))
+				when := rule.When{At: now}
+				return q.owner == w.Owner && (v.family == Rate && q.listensAt(now) ||
+					v.reaches(q, when, func() time.Duration { return v.readsWithin(when) }))
 			}
 			// Not if this write found that the process did not claim what another of its requests has had.
 			listens := slices.ContainsFunc(line, counts) && slices.ContainsFunc(p.line, counts)
@@ -197,6 +203,69 @@ func (p *waitProgram) look(ctx context.Context) {
 	}
 	maps.DeleteFunc(p.came, func(o string, _ time.Time) bool { return !stays(o) && !handed(o) })
 	p.fits = room(after, state)
+}
+
+// judge holds what an outlook says of each request, whoever looks, against what its own decision says.
+func (p *waitProgram) judge(s State, now time.Time) {
+	if p.looks++; s.shared == nil || p.looks%8 > 0 {
+		return
+	}
+	writers := map[int64]bool{}
+	for _, q := range s.shared.line {
+		writers[q.process] = true
+	}
+	for _, ahead := range []time.Duration{0, stagger, 10 * time.Second} {
+		for writer := range writers {
+			w := rule.When{At: docstore.TruncateMilli(now.Add(ahead)), Margin: ahead % time.Second / 10}
+			shared := newOutlook(s, w, writer)
+			for _, c := range p.asks {
+				c.known = c.request()
+				for _, over := range []bool{false, true} {
+					c.held.process, c.held.over = writer, over
+					again, next := c.readyInLine(shared)
+					want, wantNext := c.readyAlone(s, w)
+					if again != want || !again && !next.Equal(wantNext) {
+						p.failf("%s, in %v: again %v, next %v; by itself %v, %v", c.Owner, ahead, again, next, want, wantNext)
+					}
+					p.judged++
+				}
+			}
+		}
+	}
+}
+
+// readyAlone is [Acquire.readyInLine] of a request that has no one to share an outlook with: it decides, and looks at
+// the line as the next write of its process would find and leave it.
+func (c Acquire) readyAlone(s State, w rule.When) (again bool, next time.Time) {
+	soon, last := s.endsAround(w.At)
+	if d := c.decide(s, w); d.code != Held || d.position == 0 {
+		return d.after != nil || d.code != Held, soon
+	}
+	v := s.toShared()
+	v.writer = c.held.process
+	if own, _ := v.placeOf(c.request()); own < 0 {
+		return true, time.Time{}
+	}
+	v.dropExpired(w)
+	own, _ := v.placeOf(c.request())
+	if own < 0 || !c.held.over && !v.line[own].listensAt(w.At) {
+		return true, time.Time{}
+	}
+	others := map[int64]bool{}
+	for _, q := range v.line[:own] {
+		if q.process != v.writer && q.listensAt(w.At) {
+			others[q.process] = true
+		}
+	}
+	v.grantWaiting(w, "")
+	if v.worthWriting() == nil {
+		return false, soonest(soon, v.turns.next)
+	}
+	due := last.Add(time.Duration(min(len(others), 8)) * stagger)
+	if !last.IsZero() && due.After(w.At) {
+		return false, soonest(due, v.turns.next)
+	}
+	return true, time.Time{}
 }
 
 // hears makes sure that the places of requests whose responses are held count, or do so soon.
@@ -313,7 +382,7 @@ func (p *waitProgram) call(ctx context.Context, all []*Locks, process int, r *ra
 		begun := time.Now()
 		p.enter(process)
 		p.mu.Lock()
-		p.calls[owner] = begun
+		p.calls[owner], p.asks[owner] = begun, c
 		p.mu.Unlock()
 		done := make(chan waitResult, 1)
 		go func() {

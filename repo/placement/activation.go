@@ -58,6 +58,12 @@ type Activation struct {
 	State        []byte // what owners stored; survives failures, takeovers and transfers
 	StateVersion int64  // how often it was stored
 
+	AlarmAt      time.Time // for when an alarm is set; zero for none
+	AlarmTries   int64     // how often that was fired: if it was, it is due
+	AlarmVersion int64     // how often an alarm was set or cleared
+
+	alarmNext time.Time // when it is fired next; zero for none
+
 	rev    int64         // counts all writes
 	claims rule.Requests // claims and transfers that led to the latest tokens
 	writes rule.Requests // of the state
@@ -117,13 +123,18 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 		LockUntil: r.Time(fLockUntil), ClaimedAt: r.Time(fClaimedAt), ActivatedAt: r.Time(fActivatedAt),
 		ChangedAt: r.Time(fChangedAt),
 		Failed:    r.Flag(fFailed), Reason: r.Text(fReason), State: r.Bytes(fState), StateVersion: r.Number(fVersion),
-		rev: r.Number(fRev), claims: r.Requests(claims), writes: r.Requests(writes),
+		AlarmAt: r.Time(fAlarmAt), AlarmTries: r.Number(fAlarmTries), AlarmVersion: r.Number(fAlarmVersion),
+		alarmNext: r.Time(fAlarmNext),
+		rev:       r.Number(fRev), claims: r.Requests(claims), writes: r.Requests(writes),
 	}
 	if !slices.Contains([]Phase{Free, Locked, Active}, a.Phase) {
 		r.Fail(fPhase, "FREE, LOCKED or ACTIVE")
 	}
 	if a.Phase == Locked && a.LockUntil.IsZero() {
 		r.Fail(fLockUntil, "a time")
+	}
+	if a.AlarmAt.IsZero() != a.alarmNext.IsZero() {
+		r.Fail(fAlarmNext, "a time where "+fAlarmAt+" is one")
 	}
 	if need := r.Text(fNeed); need != "" && json.Unmarshal([]byte(need), &a.Need) != nil {
 		r.Fail(fNeed, "an object of labels")
@@ -246,8 +257,10 @@ func (a Activation) replay(r rule.Request, at time.Time) (Outcome, bool) {
 			Detail: "this request_id was used with other parameters; use a new one"}, true
 	case i == 0 && a.Phase == Free && a.Failed:
 		return Outcome{Code: ActivationFailed, Replayed: true, Activation: a, At: at}, true
-	case i > 0 || a.Phase == Free || a.Phase == Locked && !at.Before(a.LockUntil):
+	case i > 0 || a.Phase == Free:
 		return a.ended(at), true
+	case a.Phase == Locked && !at.Before(a.LockUntil):
+		return a.expired(at), true
 	default:
 		return Outcome{Code: OK, Replayed: true, Activation: a, Epoch: a.Epoch, At: at}, true
 	}
@@ -258,6 +271,15 @@ func (a Activation) ended(at time.Time) Outcome {
 	return Outcome{
 		Code: RequestIDReused, Activation: a, At: at,
 		Detail: "the activation that this request_id obtained has ended; use a new request_id",
+	}
+}
+
+// expired is the outcome of a claim or transfer that is remembered, and whose lock, or owner's lease, has ended: no one
+// has ended the activation so far.
+func (a Activation) expired(at time.Time) Outcome {
+	return Outcome{
+		Code: LateAnswer, Activation: a, At: at,
+		Detail: "the lease that this request_id obtained has ended; use a new request_id",
 	}
 }
 
@@ -339,6 +361,7 @@ var (
 	_ rule.Joint[Activation, Outcome]   = Activated{}
 	_ rule.Joint[Activation, Outcome]   = Fail{}
 	_ rule.Joint[Activation, Outcome]   = Deactivate{}
+	_ rule.Joint[Activation, Outcome]   = SetAlarm{}
 	_ rule.Command[Activation, Outcome] = WriteState{}
 )
 

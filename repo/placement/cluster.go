@@ -67,7 +67,7 @@ func (v *sight) rejected(o MemberOutcome) plan {
 // delivery of it had its effect. refused is the latest write that the store refused: its time counts, too.
 func (v *sight) ended(p plan, refused rule.When) (MemberOutcome, bool) {
 	o := p.outcome
-	if p.cause == "" && (o.Code == OK || o.Code == RequestIDReused) {
+	if p.cause == "" && (o.Code == OK || o.Code == RequestIDReused || o.Code == LateAnswer) {
 		return o, false
 	}
 	w := rule.When{At: v.at}
@@ -294,6 +294,9 @@ func (c Join) plan(v *sight) plan {
 	found, lease := v.seats[c.Member], v.leases[c.Member]
 	now := Incarnation{c.Member, found.number}
 	switch i, same := found.joins.Find(c.request()); {
+	case i == 0 && same && found.live() && !lease.held(v.at):
+		return v.rejected(MemberOutcome{Code: LateAnswer, Incarnation: now, Status: found.status,
+			Detail: "the lease that this request_id obtained has ended; use a new one"})
 	case i == 0 && same && found.live():
 		return v.rejected(MemberOutcome{Code: OK, Replayed: true, Incarnation: now, Status: found.status,
 			ExpiresAt: lease.ExpiresAt})

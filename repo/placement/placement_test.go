@@ -520,10 +520,51 @@ func TestClaimOfADeadOwnerIsNoReplay(t *testing.T) {
 		if others {
 			w.join("bob")
 		}
-		if o := must[placement.Outcome](w)(w.Claim(t.Context(), c)); o.Code != placement.RequestIDReused {
+		if o := must[placement.Outcome](w)(w.Claim(t.Context(), c)); o.Code != placement.LateAnswer {
 			t.Errorf("others %t: %+v", others, o)
 		}
 	}
+}
+
+// TestReplayOfWhatHasEnded: a join, a claim or a heartbeat that comes again when what it obtained has ended is told so,
+// also while no one has evicted the member, and with an end in the past. A request with another request_id is granted (PLC-ONE-2).
+func TestReplayOfWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.join("eve", func(c *placement.Join) { c.TTL = time.Hour })
+	join := placement.Join{Cluster: w.cluster, Member: "ann", RequestID: "j1", TTL: 10 * time.Second,
+		Offer: placement.Offer{Kinds: []string{"room"}}}
+	ann := must[placement.MemberOutcome](w)(w.Join(t.Context(), join))
+	claim := placement.Claim{Cluster: w.cluster, Identity: room("lobby"), RequestID: "c1", LockTTL: 10 * time.Second}
+	w.want(must[placement.Outcome](w)(w.Claim(t.Context(), claim)).Code, placement.OK)
+	short := placement.Claim{Cluster: w.cluster, Identity: room("hall"), RequestID: "c2", LockTTL: 5 * time.Second}
+	w.want(must[placement.Outcome](w)(w.Claim(t.Context(), short)).Code, placement.OK)
+	beat := placement.Heartbeat{Cluster: w.cluster, Incarnation: ann.Incarnation, Seq: 1, TTL: 10 * time.Second}
+	w.want(must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)).Code, placement.OK)
+	for _, c := range []struct {
+		after time.Duration
+		want  placement.Code
+	}{{10*time.Second - time.Millisecond, placement.OK}, {time.Millisecond, placement.LateAnswer}} {
+		w.clock.Advance(c.after)
+		w.want(must[placement.MemberOutcome](w)(w.Heartbeat(t.Context(), beat)).Code, c.want)
+		w.want(must[placement.Outcome](w)(w.Claim(t.Context(), short)).Code, placement.LateAnswer)
+		ends := []time.Time{{}, w.clock.Now().Add(-time.Hour)}
+		for _, end := range ends {
+			again := join
+			again.NotAfter = end
+			if o := must[placement.MemberOutcome](w)(w.Join(t.Context(), again)); o.Code != c.want ||
+				o.Incarnation != ann.Incarnation {
+				t.Errorf("join: %+v, want %s", o, c.want)
+			}
+		}
+		for _, end := range ends { // the first that comes late evicts the member
+			late := claim
+			late.NotAfter = end
+			w.want(must[placement.Outcome](w)(w.Claim(t.Context(), late)).Code, c.want)
+		}
+	}
+	w.join("ann", func(c *placement.Join) { c.Partitions = 0 })
+	w.want(w.claim(room("lobby")).Code, placement.OK)
 }
 
 // TestLateDuplicatesOfActivations: no command on an activation has a second effect, however late it is delivered.

@@ -207,6 +207,7 @@ func (s *Service) clear(ctx context.Context, c Cluster, h head, named docstore.D
 		ended docstore.Cond
 	}{
 		{ActivationKind, sweepPage, docstore.LE{Field: fEpoch, Value: docstore.Int(h.epoch)}},
+		{alarmKind, sweepPage, docstore.LE{Field: fToken, Value: docstore.Int(h.epoch << 20)}},
 		{leaseKind, sweepPage, incarnations},
 		{memberKind, sweepPage, incarnations},
 		{eventKind, sweepPage, docstore.LE{Field: fAt, Value: docstore.FormatTime(h.changedAt)}},
@@ -229,6 +230,10 @@ func (s *Service) clear(ctx context.Context, c Cluster, h head, named docstore.D
 				break
 			}
 		}
+	}
+	if _, err := s.store.Write(ctx, docstore.Write{Key: c.alarmed(), Delete: true,
+		If: docstore.All{docstore.Has{Field: fIncarnation}, incarnations}}); err != nil {
+		return identities, fmt.Errorf("cluster %q: %w", c.Name, err)
 	}
 	if named == nil {
 		return identities, nil

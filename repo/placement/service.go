@@ -39,8 +39,9 @@ type Service struct {
 
 	ahead atomic.Int64 // by how much the store's clock is ahead of ours, about; see learn
 
-	mu     sync.RWMutex
-	latest map[Cluster]*Topology
+	mu        sync.RWMutex
+	latest    map[Cluster]*Topology
+	alarmedBy map[Cluster]int64 // the highest incarnation for which the store says that the cluster has alarms
 
 	joining map[gathered][]*waiting // under mu; see gather
 
@@ -57,9 +58,9 @@ type Options struct {
 	// clock that does not run by itself needs its own. nil means the machine's time.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// Retention is how long documents are kept of members that left or died, and of activations that are free and have no
-	// state, or an empty one: a sweep removes those. 0 means DefaultRetention; it is brought into the range from
-	// MinRetention to a century.
+	// Retention is how long documents are kept of members that left or died, and of activations that are free and have
+	// neither an alarm nor a state, or an empty one: a sweep removes those. An alarm is so far away at most. 0 means
+	// DefaultRetention; it is brought into the range from MinRetention to a century.
 	Retention time.Duration
 
 	// StateRetention is how long an activation that is free is kept with its state; then the store may remove it. 0 is for
@@ -90,7 +91,7 @@ type Options struct {
 // New returns the commands of placement on a store. Options may be nil.
 func New(store docstore.Store, o *Options) *Service {
 	s := &Service{store: store, now: time.Now, sleep: backoff.Sleep, retention: DefaultRetention, keepState: keepForever,
-		latest: map[Cluster]*Topology{}, joining: map[gathered][]*waiting{}}
+		latest: map[Cluster]*Topology{}, alarmedBy: map[Cluster]int64{}, joining: map[gathered][]*waiting{}}
 	if o != nil && o.Now != nil {
 		s.now = o.Now
 	}
@@ -289,7 +290,7 @@ func (v *view) ended(e rule.End) Outcome {
 func (v *view) replay(r rule.Request) (Outcome, bool) {
 	o, known := v.act.replay(r, v.at)
 	if known && o.Code == OK && v.owner == nil {
-		o = v.act.ended(v.at)
+		o = v.act.expired(v.at)
 	}
 	return o, known
 }

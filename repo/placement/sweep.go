@@ -459,7 +459,7 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 	if err != nil {
 		return "", err
 	}
-	var abandoned []Activation
+	var abandoned, unfound []Activation
 	var kept [][]docstore.Write
 	t := w.Cached(c)
 	for _, e := range page.Entries {
@@ -470,6 +470,8 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 			w.trouble(err)
 		case a.Phase != Free && (!t.Live(a.Owner) || a.lapsedFor(keepLocked, page.At)):
 			abandoned = append(abandoned, a)
+		case a.unfound(page.At):
+			unfound = append(unfound, a)
 		case a.Phase == Free && len(a.State) > 0 && e.Doc[fKeptUntil] != nil && w.keepState == keepForever:
 			kept = append(kept, (subject{c, a.Identity}).kept(a))
 		}
@@ -490,16 +492,19 @@ func (w *sweeping) activations(ctx context.Context, c Cluster, after string) (st
 			steps = append(steps, s.freed(a, t.Epoch, "its owner did not activate it", w.keepState, page.At))
 		}
 	}
-	n, err := w.apply(ctx, steps)
+	n, err := w.apply(ctx, steps, nothing)
 	if w.done.Freed += n; err != nil {
 		return "", err
 	}
-	if _, err := w.apply(ctx, kept); err != nil {
+	if _, err := w.apply(ctx, kept, nothing); err != nil {
+		return "", err
+	}
+	if err := w.foundAgain(ctx, c, unfound); err != nil {
 		return "", err
 	}
 	free := docstore.Eq{Field: fPhase, Value: docstore.String(Free)}
 	due := docstore.Any{
-		docstore.All{free, stateless, docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(-w.retention)}},
+		docstore.All{free, stateless, alarmless, docstore.LE{Field: fChangedAt, Value: docstore.Now.Add(-w.retention)}},
 	}
 	if w.keepState < keepForever {
 		due = append(due, over(fKeptUntil, 0, free))
@@ -646,21 +651,26 @@ func (w *sweeping) remove(ctx context.Context, page docstore.Page, due docstore.
 			steps = append(steps, []docstore.Write{{Key: e.Key, If: due, Delete: true}})
 		}
 	}
-	n, err := w.apply(ctx, steps)
+	n, err := w.apply(ctx, steps, nothing)
 	w.done.Removed += n
 	return err
 }
 
-// apply carries out steps, as many at once as fit. Those that came too late, because others changed the documents, are
-// left out. It returns how many were applied.
-func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write) (applied int, err error) {
+// nothing is for [sweeping.apply], for steps that are only counted.
+func nothing([]docstore.Write) {}
+
+// apply carries out steps of the same length, as many at once as fit, each time beside writes that belong to all of
+// them. Those that came too late, because others changed the documents, are left out; all are whose writes beside them
+// did. It tells did of those that were applied, and returns how many.
+func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write, did func(step []docstore.Write),
+	beside ...docstore.Write) (applied int, err error) {
 	for len(steps) > 0 {
 		n := min(len(steps), sweepBatch/len(steps[0]))
 		batch := slices.Clone(steps[:n])
 		for steps = steps[n:]; len(batch) > 0; {
-			r, err := w.store.Write(ctx, slices.Concat(batch...)...)
+			r, err := w.store.Write(ctx, append(slices.Concat(batch...), beside...)...)
 			if errors.Is(err, docstore.ErrDamaged) {
-				n, err := w.applyEach(ctx, batch, err)
+				n, err := w.applyEach(ctx, batch, did, beside, err)
 				if applied += n; err != nil {
 					return applied, err
 				}
@@ -671,11 +681,17 @@ func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write) (applied
 			}
 			if r.Applied {
 				applied += len(batch)
+				for _, step := range batch {
+					did(step)
+				}
 				break
 			}
 			late := map[int]bool{}
 			for _, i := range r.Refused {
 				late[i/len(batch[0])] = true
+			}
+			if late[len(batch)] {
+				return applied, nil
 			}
 			kept := batch[:0]
 			for i, s := range batch {
@@ -694,13 +710,14 @@ func (w *sweeping) apply(ctx context.Context, steps [][]docstore.Write) (applied
 }
 
 // applyEach applies steps one by one, of which some cannot be applied because a document is damaged: those are counted.
-func (w *sweeping) applyEach(ctx context.Context, steps [][]docstore.Write, damaged error) (applied int, err error) {
+func (w *sweeping) applyEach(ctx context.Context, steps [][]docstore.Write, did func(step []docstore.Write),
+	beside []docstore.Write, damaged error) (applied int, err error) {
 	if len(steps) == 1 {
 		w.trouble(fmt.Errorf("%s: %w", steps[0][0].Key, damaged))
 		return 0, nil
 	}
 	for _, step := range steps {
-		n, err := w.apply(ctx, [][]docstore.Write{step})
+		n, err := w.apply(ctx, [][]docstore.Write{step}, did, beside...)
 		if applied += n; err != nil {
 			return applied, err
 		}

@@ -670,7 +670,8 @@ func TestForgetsNoOneWhoHasSomething(t *testing.T) {
 		if n := r.Remembered(); n != rates.MaxShares {
 			t.Fatalf("%d callers are remembered", n)
 		}
-		take("one more")
+		waits.Go(func() { take("one more") })
+		synctest.Wait() // both wait: who was forgotten would be there again when the store has answered
 		if n := r.Remembered(); n != 5 {
 			t.Errorf("%d callers are remembered, want the five that are not idle", n)
 		}

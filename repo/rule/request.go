@@ -35,9 +35,21 @@ func (r Request) With(params ...string) Request {
 // Entry is the stored form.
 func (r Request) Entry() docstore.String { return docstore.String(r.id + r.params) }
 
+// Identity is the part of a stored entry that says which request it is, whatever its parameters; empty of an entry that
+// says none.
+func Identity(entry string) string {
+	if len(entry) < idLength {
+		return ""
+	}
+	return entry[:idLength]
+}
+
+// Identity is that of the request's entries.
+func (r Request) Identity() string { return r.id }
+
 // SameRequest reports whether two stored entries are of one request, whatever its parameters.
 func SameRequest(a, b string) bool {
-	return len(a) >= idLength && len(b) >= idLength && a[:idLength] == b[:idLength]
+	return len(a) >= idLength && Identity(a) == Identity(b)
 }
 
 // Is reports whether a stored entry is of this request, and whether its parameters are the same.

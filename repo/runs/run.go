@@ -6,11 +6,13 @@
 // differs:
 //
 //   - A run belongs to a tenant.
+//   - A job that comes round again is one run with one record: [analysis.Round] says which of its runs a begin is for.
 //   - No producer makes its document: the first [Begin] does, in the same write.
 //   - A fingerprint says what the run is about, and the same ID with another one is refused.
 //   - The document is kept for a while after the end of its lock: for as long as the first begin says, unless a later
 //     command says otherwise. A run that is begun after that is a new one, with a higher token, whether the store has
 //     removed the document or not.
+//   - Whoever may begin a run may also let it run once more, and remove it: see [Retry] and [Remove].
 //   - No sweep looks for a run whose holder died: its caller asks again, and takes it over.
 //
 // A document of kind "runs" has the fields of an analysis' document, but for lockExpiresAt, which is called expiresAt
@@ -41,8 +43,8 @@ var shape = &analysis.Shape{Kind: Kind, Thing: "run", IDField: "run_id", ExpiryF
 const (
 	MaxTenantBytes     = 128
 	MinKeepSeconds     = 60
-	MaxKeepSeconds     = 30 * 86_400
-	DefaultKeepSeconds = 86_400 // a day
+	MaxKeepSeconds     = analysis.MaxKeepSeconds // ten years
+	DefaultKeepSeconds = 86_400                  // a day
 	DefaultTTLSeconds  = 30
 )
 
@@ -114,11 +116,20 @@ type Begin struct {
 	RequestID   string // the same for every delivery of the same attempt, another for every attempt
 	TTLSeconds  int64  // how long the lock lasts without a refresh, 1 to analysis.MaxTTLSeconds
 	MaxFailures int64  // a run that failed so often becomes FAILED instead of running again; 0 is no bound
+
+	// MaxTakeovers is how often the run may be taken over from a worker that died; nil means Options.MaxTakeovers. With 0
+	// a run whose worker died becomes FAILED, and is never begun again.
+	MaxTakeovers *int64
+
+	// Round says for a job that comes round again which of its runs this one is. The document is that of the job.
+	Round analysis.Round
+
 	Fingerprint string // what the run is about, at most analysis.MaxFingerprintBytes; empty compares nothing
 
-	// KeepSeconds is how long the record is kept after the end of the lock, MinKeepSeconds to MaxKeepSeconds. From then on
-	// the run counts as one that never was, although the store may keep its record longer. 0 leaves what an earlier
-	// command said, DefaultKeepSeconds for a new run.
+	// KeepSeconds is how long the record is kept after the end of the lock, MinKeepSeconds to MaxKeepSeconds. From then
+	// on the run counts as one that never was, although the store may keep its record longer. 0 leaves what an earlier
+	// command said, DefaultKeepSeconds for a new run; with a Round it is twice the time to the next run, if that is
+	// longer, and must not be less than that time.
 	KeepSeconds int64
 }
 
@@ -154,28 +165,52 @@ type Finish struct {
 	KeepSeconds int64           // see Begin
 }
 
-// Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired, and where a record is
-// left that is kept no longer. A command that leaves KeepSeconds out where the run is kept for another time than
-// DefaultKeepSeconds takes two. With Options.MaxPerTenant it is one more for a run without a record where this process
-// has no room in hand for it, and one or two to take some. The outcome of a run that has finished is
-// analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
+// Begin carries out a [Begin]: one request to the store, two for taking over a lock that expired, for the next run of a
+// job, and where a record is left that is kept no longer. A command that leaves KeepSeconds out where the run is kept
+// for another time than DefaultKeepSeconds takes two. With Options.MaxPerTenant it is one more for a run without a
+// record where this process has no room in hand for it, and one or two to take some. The outcome of a run that has
+// finished is analysis.AlreadyFinished, with its result; one of another fingerprint is analysis.Differs.
 func (r *Runs) Begin(ctx context.Context, c Begin) (Outcome, error) {
-	return r.making(ctx, c.ID, c.KeepSeconds, c.acquire(r.maxTakeovers))
+	if err := c.checkKept(); err != nil {
+		return Outcome{}, err
+	}
+	return r.making(ctx, c.ID, c.kept(), c.acquire(r.maxTakeovers))
 }
 
 // acquire is the command on the document of the run.
 func (c Begin) acquire(maxTakeovers int64) analysis.Acquire {
-	return analysis.Acquire{
+	a := analysis.Acquire{
 		End: c.End, Owner: c.Owner, RequestID: c.RequestID, TTLSeconds: c.TTLSeconds, MaxTakeovers: maxTakeovers,
-		MaxFailures: c.MaxFailures, Create: true, Fingerprint: c.Fingerprint,
-	}.In(c.document(c.KeepSeconds))
+		MaxFailures: c.MaxFailures, Create: true, Fingerprint: c.Fingerprint, Round: c.Round,
+	}
+	if c.MaxTakeovers != nil {
+		a.MaxTakeovers, a.NoTakeover = *c.MaxTakeovers, *c.MaxTakeovers == 0
+	}
+	return a.In(c.document(c.kept()))
+}
+
+// kept is KeepSeconds, or what it is for a job: a record that is not kept until the next run would let the same one run
+// twice.
+func (c Begin) kept() int64 {
+	if c.KeepSeconds != 0 || c.Round == (analysis.Round{}) {
+		return c.KeepSeconds
+	}
+	return min(MaxKeepSeconds, max(DefaultKeepSeconds, 2*c.Round.Seconds()))
+}
+
+func (c Begin) checkKept() error {
+	if least := c.Round.Seconds(); c.KeepSeconds != 0 && c.KeepSeconds < least {
+		return field.Errorf("keep_seconds", "is %d: the record of a job must be kept until its next run, %d seconds",
+			c.KeepSeconds, least)
+	}
+	return nil
 }
 
 // GiveUp gives up a [Begin], see [analysis.GiveUp]: one request to the store where no run has that name, two for any
 // other, and with Options.MaxPerTenant what it is more for a [Begin]. At the bound, that of a run without a record is
 // [Limit]: only such a begin obtains nothing either.
 func (r *Runs) GiveUp(ctx context.Context, c Begin) (Outcome, error) {
-	return r.making(ctx, c.ID, c.KeepSeconds, analysis.GiveUp{Acquire: c.acquire(0)})
+	return r.making(ctx, c.ID, c.kept(), analysis.GiveUp{Acquire: c.acquire(0)})
 }
 
 // Refresh carries out a [Refresh]: one request to the store, or two, see [Runs.Begin].
@@ -197,6 +232,41 @@ func (r *Runs) Finish(ctx context.Context, c Finish) (Outcome, error) {
 	return r.run(ctx, c.ID, c.KeepSeconds, analysis.Finish{
 		Owner: c.Owner, Token: c.Token, Status: c.Status, Result: c.Result, Reason: c.Reason,
 	}.In(c.document(c.KeepSeconds)))
+}
+
+// Retry lets a FAILED run, or with From [analysis.Ready] one that is READY, be begun once more.
+type Retry struct {
+	ID
+
+	By         string // who wants it
+	Reason     string // stays in the record
+	RequestID  string
+	From       analysis.Status // analysis.Failed or analysis.Ready; empty means Failed
+	FinishedAt time.Time       // see [analysis.Retry]
+}
+
+// Retry carries out a [Retry]: one request to the store, or two, see [Runs.Begin].
+func (r *Runs) Retry(ctx context.Context, c Retry) (Outcome, error) {
+	return r.run(ctx, c.ID, 0, analysis.Retry{
+		By: c.By, Reason: c.Reason, RequestID: c.RequestID, From: c.From, FinishedAt: c.FinishedAt,
+	}.In(c.document(0)))
+}
+
+// Remove removes the record of a run that no one runs: its ID is a new one from then on.
+type Remove struct {
+	ID
+
+	By        string // who wants it
+	Reason    string
+	RequestID string
+}
+
+// Remove carries out a [Remove]: one request to the store, two for a run whose lock has expired. See [analysis.Remove].
+// The tally of the tenant learns of it by the next correction.
+func (r *Runs) Remove(ctx context.Context, c Remove) (Outcome, error) {
+	return r.run(ctx, c.ID, 0, analysis.Remove{
+		By: c.By, Reason: c.Reason, RequestID: c.RequestID, In: c.document(0),
+	})
 }
 
 // Get returns the run as it stands and the store's time; State.Exists is false if there is none. One strongly
@@ -257,8 +327,20 @@ func (c onRun) Granted(s analysis.State, w rule.When) Outcome {
 	return c.command.Granted(s, w)
 }
 
-// GrantedFallback implements [rule.FallbackOutcome], for a command that does. What was found has a record.
+// Fallback makes no record, if none is to be made.
+func (c onRun) Fallback(s analysis.State, w rule.When) (docstore.Write, bool) {
+	wr, ok := c.command.Fallback(s, w)
+	return wr, ok && (!c.existing || !c.none(s))
+}
+
+// none reports whether a state is that of no record.
+func (onRun) none(s analysis.State) bool { return !s.Exists && s.Requests == (rule.Requests{}) }
+
+// GrantedFallback implements [rule.FallbackOutcome], for a command that does.
 func (c onRun) GrantedFallback(found, after analysis.State, decided, w rule.When) Outcome {
+	if c.none(found) {
+		*c.effect = census.Created
+	}
 	if second, ok := c.command.(rule.FallbackOutcome[analysis.State, Outcome]); ok {
 		return second.GrantedFallback(found, after, decided, w)
 	}
@@ -268,8 +350,8 @@ func (c onRun) GrantedFallback(found, after analysis.State, decided, w rule.When
 // Refusal notes if there is no record, and none is to be made.
 func (c onRun) Refusal(s analysis.State, w rule.When) Outcome {
 	o := c.command.Refusal(s, w)
-	if c.existing && !s.Exists && s.Requests == (rule.Requests{}) && o.Code != analysis.TooLate &&
-		o.Code != analysis.TooFar {
+	if c.existing && c.none(s) && o.Code != analysis.TooLate && o.Code != analysis.TooFar &&
+		o.Code != analysis.NotDue {
 		*c.effect = census.Missing
 		return Outcome{Code: Limit, At: o.At}
 	}

@@ -117,7 +117,7 @@ func throughHandler(h http.Handler) func(int) error {
 }
 
 // throughHTTP is a cycle through the Go client, a socket and the server.
-func throughHTTP(ctx context.Context, locks *client.Locks) func(int) error {
+func throughHTTP(ctx context.Context, locks *client.LockAPI) func(int) error {
 	return func(c int) error {
 		key := id(c).Key
 		l, err := locks.Acquire(ctx, "acme", key, contracts.AcquireRequest{OwnerID: "ann", TTLSeconds: 60})
@@ -129,7 +129,7 @@ func throughHTTP(ctx context.Context, locks *client.Locks) func(int) error {
 	}
 }
 
-func serve(b *testing.B, s docstore.Store, n int) *client.Locks {
+func serve(b *testing.B, s docstore.Store, n int) *client.LockAPI {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -144,7 +144,7 @@ func serve(b *testing.B, s docstore.Store, n int) *client.Locks {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return c.Locks()
+	return c.LockAPI()
 }
 
 func BenchmarkRule(b *testing.B) {

@@ -35,9 +35,21 @@ func BenchmarkHandOver(b *testing.B) {
 		for _, fair := range []bool{true, false} {
 			for _, servers := range []int{1, 2, 8} {
 				b.Run(fmt.Sprintf("%s/fair=%v/servers=%d", store, fair, servers), func(b *testing.B) {
-					handOver(b, together(b, store), servers, fair)
+					handOver(b, together(b, store), servers, fair, 16, 5*time.Millisecond)
 				})
 			}
+		}
+	}
+}
+
+// BenchmarkHandOverAtOnce is the same with callers of one server that wait in line and hold the lock for no time: what a
+// hand-over costs as the line grows.
+func BenchmarkHandOverAtOnce(b *testing.B) {
+	for _, store := range []string{"memory", "sqlite", "redis"} {
+		for _, callers := range []int{10, 100} {
+			b.Run(fmt.Sprintf("%s/callers=%d", store, callers), func(b *testing.B) {
+				handOver(b, together(b, store), 1, true, callers, 0)
+			})
 		}
 	}
 }
@@ -47,6 +59,9 @@ func together(b *testing.B, name string) func() (docstore.Store, error) {
 	b.Helper()
 	dir := b.TempDir()
 	switch name {
+	case "memory":
+		memory := docstore.NewMemory(nil)
+		return func() (docstore.Store, error) { return memory, nil }
 	case "sqlite":
 		return func() (docstore.Store, error) {
 			return sqlitestore.Open(b.Context(), filepath.Join(dir, "bench.db"), nil)
@@ -90,9 +105,9 @@ func together(b *testing.B, name string) func() (docstore.Store, error) {
 	}
 }
 
-func handOver(b *testing.B, open func() (docstore.Store, error), servers int, fair bool) {
+func handOver(b *testing.B, open func() (docstore.Store, error), servers int, fair bool,
+	callers int, hold time.Duration) {
 	b.Helper()
-	const callers = 16
 	var locks []*lock.Locks
 	for range servers {
 		s, err := open()
@@ -135,7 +150,7 @@ func handOver(b *testing.B, open func() (docstore.Store, error), servers int, fa
 				left--
 				last := left == 0
 				mu.Unlock()
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(hold)
 				if last {
 					end()
 					return

@@ -196,7 +196,7 @@ func BenchmarkNoisyTenant(b *testing.B) {
 				ReadHeaderTimeout: time.Minute}
 			go func() { _ = server.Serve(l) }()
 			defer server.Close()
-			tenant := func(name string, connections int) *client.Locks {
+			tenant := func(name string, connections int) *client.LockAPI {
 				c, err := client.New("http://"+l.Addr().String(), &client.Options{
 					Tries: 1, Token: func(context.Context) (string, error) { return name, nil },
 					HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}},
@@ -204,7 +204,7 @@ func BenchmarkNoisyTenant(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				return c.Locks()
+				return c.LockAPI()
 			}
 			ctx, stop := context.WithCancel(b.Context())
 			var noise sync.WaitGroup
@@ -245,7 +245,7 @@ func BenchmarkNoisyTenant(b *testing.B) {
 
 // throughHTTPAs is a cycle of a tenant's lock through the Go client, each time another lock, so that one whose release
 // was rejected does no harm.
-func throughHTTPAs(ctx context.Context, locks *client.Locks, tenant string) func() error {
+func throughHTTPAs(ctx context.Context, locks *client.LockAPI, tenant string) func() error {
 	n := 0
 	return func() error {
 		n++
@@ -261,7 +261,7 @@ func throughHTTPAs(ctx context.Context, locks *client.Locks, tenant string) func
 // makeNoise acquires new locks over 64 connections and reads the largest pages over 12, as fast as responses arrive,
 // until ctx ends. After a rejection it waits for 50 ms, which is less than it is told to: otherwise its own loop would
 // take the processors.
-func makeNoise(ctx context.Context, done *sync.WaitGroup, locks *client.Locks, requests *atomic.Int64) {
+func makeNoise(ctx context.Context, done *sync.WaitGroup, locks *client.LockAPI, requests *atomic.Int64) {
 	labels := contracts.Metadata{}
 	for i := range 8 {
 		labels[fmt.Sprint("label-", i)] = strings.Repeat("x", 256)

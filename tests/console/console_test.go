@@ -29,6 +29,7 @@ var screens = []struct{ name, hash, shows string }{
 	{"lock", "#/lock/deploy-prod", "ended by an administrator"},
 	{"line", "#/lock/orders-db", "compactor"},
 	{"work", "#/work", "the model did not converge"},
+	{"run", "#/work/run/nightly-report", "kept until"},
 	{"ids", "#/ids", "Leases by service"},
 	{"placement", "#/placement/rooms", "worker-4"},
 	{"happened", "#/happened", "LOCK_HELD"},
@@ -83,7 +84,7 @@ func TestScreens(t *testing.T) {
 	w.line("acme")
 	p, source := w.visit("#/now", look{before: ofAcme}), axe(t)
 	var leases []string
-	all, err := w.c.Locks().List(t.Context(), "acme", client.LockQuery{})
+	all, err := w.c.LockAPI().List(t.Context(), "acme", client.LockQuery{})
 	if err != nil || len(all.Locks) < 8 {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestHostileNames(t *testing.T) {
 	w.acquire("acme", key, script, 300, contracts.Metadata{"html": script, "bidi": bidi, "emoji": emoji,
 		script[:28]: "key"})
 	w.acquire("acme", emoji[:64*4], bidi, 300, nil)
-	if _, err := w.c.Locks().Acquire(t.Context(), "acme", key, contracts.AcquireRequest{
+	if _, err := w.c.LockAPI().Acquire(t.Context(), "acme", key, contracts.AcquireRequest{
 		OwnerID: bidi, TTLSeconds: 30}); !errors.Is(err, contracts.CodeLockHeld) {
 		t.Fatal(err)
 	}
@@ -177,12 +178,16 @@ func TestHostileNames(t *testing.T) {
 			failed)); status != 200 {
 		t.Fatal(text)
 	}
+	named := strings.ReplaceAll(key, "/", "") // as a run can be
+	w.ran("", named, "FAILED", "")
 	escaped := says[string](w.visit("#/now", look{before: ofAcme, width: 320, height: 700, phone: true}).check(
 		`onload=pwned`), fmt.Sprintf(`encodeURIComponent(%q)`, key))
 	p := w.visit("#/lock/"+escaped, look{before: ofAcme, width: 320, height: 700, phone: true})
 	p.check(`onerror="window.pwned=1"`).check("safe⟨202E⟩gnp.exe⟨2066⟩⟨200B⟩").check(emoji)
 	p.goes("#/work", "onerror")
 	p.check("javascript:pwned=1")
+	p.goes("#/work/name/"+says[string](p, fmt.Sprintf(`encodeURIComponent(%q)`, named)), "Remove")
+	p.check("onload=pwned")
 	p.goes("#/happened", "LOCK_HELD")
 	p.check("onload=pwned")
 	p.goes("#/happened/request/"+escaped, "does not remember")
@@ -273,10 +278,10 @@ func TestOrderOfFocus(t *testing.T) {
 }
 
 // danger is how many buttons change something.
-const danger = `document.querySelectorAll('button.danger, .work button').length`
+const danger = `document.querySelectorAll('button.danger, .work button, .actions button').length`
 
-// TestReadOnly: who is no administrator sees what the API shows, and has no button that changes anything; the token is
-// nowhere in the page.
+// TestReadOnly: who is no administrator sees what the API shows, and has no button that changes anything but runs; the
+// token is nowhere in the page.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	w := open(t, people, "t0ken-of-root")
@@ -288,11 +293,11 @@ func TestReadOnly(t *testing.T) {
 	p.signIn("t0ken-of-no-one")
 	p.sees("the token is missing or unknown")
 	p.signIn("t0ken-of-ann")
-	p.sees("Read-only")
+	p.sees("May change runs")
 	p.sees("deploy-prod")
 	p.sees("Who was refused is shown to administrators")
 	for _, x := range []struct{ hash, shows string }{
-		{"#/lock/deploy-prod", "needs the administrator’s scope"}, {"#/work", "your token needs the worker’s"},
+		{"#/lock/deploy-prod", "needs the administrator’s scope"}, {"#/work", "No work is on record"},
 		{"#/ids", "Decode"},
 		{"#/happened", "Your token lacks their scope"}, {"#/lock/other", "There is no record"}, {"#/now", "deploy-prod"},
 	} {
@@ -306,7 +311,7 @@ func TestReadOnly(t *testing.T) {
 		}
 	}
 	p.do(chromedp.Reload())
-	p.sees("Read-only") // who signed in need not do it again
+	p.sees("May change runs") // who signed in need not do it again
 	p.sees("deploy-prod")
 	if kept := says[string](p, `JSON.stringify(sessionStorage)`); strings.Contains(kept, "no-one") ||
 		strings.Count(kept, "t0ken") != 1 {
@@ -367,7 +372,7 @@ func TestAdministrator(t *testing.T) {
 	p.signIn("t0ken-of-root")
 	p.asks("End this lease", "the runner is gone")
 	p.sees("released")
-	if l, err := w.c.Locks().Get(ctx, "acme", "deploy-prod"); err != nil || l.LeaseID != first.LeaseID ||
+	if l, err := w.c.LockAPI().Get(ctx, "acme", "deploy-prod"); err != nil || l.LeaseID != first.LeaseID ||
 		l.State != contracts.StateReleased || l.ForceRelease == nil || l.ForceRelease.Reason != "the runner is gone" ||
 		l.ForceRelease.By != "root" {
 		t.Errorf("%+v, %v", l, err)
@@ -384,7 +389,7 @@ func TestAdministrator(t *testing.T) {
 	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "too late"))
 	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
 	p.until(`document.querySelector('dialog .failure')`, "the reason why nothing was done")
-	if l, err := w.c.Locks().Get(ctx, "acme", "other"); err != nil || l.State != contracts.StateActive {
+	if l, err := w.c.LockAPI().Get(ctx, "acme", "other"); err != nil || l.State != contracts.StateActive {
 		t.Errorf("the later lease: %+v, %v", l, err)
 	}
 	p.do(chromedp.KeyEvent("\x1b"))
@@ -453,6 +458,94 @@ func TestWhoHadIt(t *testing.T) {
 	p.clean()
 }
 
+// TestRuns: whoever may use a tenant retries its runs, has them run again and removes them, each with a reason; not
+// those that run, nor those that have changed since they were shown. Analyses are not shown.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	w := open(t, people, "t0ken-of-ann")
+	ctx, runs := t.Context(), w.c.Runs("acme")
+	const ann = "t0ken-of-ann"
+	if _, err := w.client("t0ken-of-root").Analyses().Create(ctx, "a-1"); err != nil {
+		t.Fatal(err)
+	}
+	for id, status := range map[string]string{"bill": "FAILED", "bill-2": "FAILED", "bill-3": "FAILED", "busy": "",
+		"report": "READY"} {
+		w.ran(ann, id, status, "")
+	}
+	w.ran(ann, "nightly", "READY", due())
+	p := w.visit("#/work", look{})
+	p.signIn(ann)
+	p.until(facts+` === `+fmt.Sprintf("%q", `{"Failed":"3","Lost its worker":"0","Running":"1"}`), "the numbers")
+	if says[bool](p, `document.body.textContent.includes('a-1')`) {
+		t.Error("the page shows an analysis to who may not see it")
+	}
+	p.sees("due ")
+	can := func(id, shows, want string) {
+		t.Helper()
+		p.goes("#/work/run/"+id, shows)
+		if got := says[string](p, `[...document.querySelectorAll('.actions button')].map((b) => b.firstChild.data).join()`); got != want {
+			t.Errorf("%s: the buttons are %q, want %q", id, got, want)
+		}
+	}
+	can("busy", "running", "")
+	can("nightly", "kept until", "Run again,Remove")
+	p.sees("due ")
+	can("bill", "the bank does not respond", "Retry,Remove")
+	p.asks("Retry", "the bank is back")
+	p.sees("pending")
+	p.sees("Let run once more by")
+	if r, err := runs.Get(ctx, "bill"); err != nil || r.Finished || r.Retry == nil || r.Retry.By != "ann" ||
+		r.Retry.Reason != "the bank is back" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	can("bill", "the bank is back", "Remove")
+
+	can("report", "Result", "Run again,Remove")
+	p.asks("Run again", "the prices were wrong")
+	p.sees("pending")
+	if r, err := runs.Get(ctx, "report"); err != nil || r.Finished || r.Result != "" || r.Retry == nil ||
+		r.Retry.Reason != "the prices were wrong" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	p.asks("Remove", "the customer has left")
+	p.sees("There is no record of report")
+	if _, err := runs.Get(ctx, "report"); !errors.Is(err, contracts.CodeNotFound) {
+		t.Error(err)
+	}
+
+	// It ends once more while the question is open: that result stays.
+	can("nightly", "Result", "Run again,Remove")
+	p.do(chromedp.Evaluate[chromedp.Void](
+		`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('Run again')).click(); undefined`))
+	p.until(`document.querySelector('dialog')?.open`, "a question")
+	p.sees("its work is done once more, and its result is forgotten")
+	if _, err := runs.Again(ctx, "nightly", contracts.RunRetryRequest{Reason: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	w.ran(ann, "nightly", "READY", due())
+	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "too late"))
+	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
+	p.until(`document.querySelector('dialog .failure')`, "the reason why nothing was done")
+	if r, err := runs.Get(ctx, "nightly"); err != nil || r.Result == "" || r.Retry == nil || r.Retry.Reason != "test" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	p.do(chromedp.KeyEvent("\x1b"))
+	p.until(`!document.querySelector('dialog')`, "the end of the question")
+
+	p.goes("#/work", "bill-3")
+	p.clicks("Retry these 2…")
+	p.until(`document.querySelector('dialog .preview')?.children.length === 2`, "the names of those that will be retried")
+	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "the bank is back"))
+	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
+	p.sees("Retried: 2.")
+	for _, id := range []string{"bill-2", "bill-3"} {
+		if r, err := runs.Get(ctx, id); err != nil || r.Finished {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	p.clean()
+}
+
 // send sends a body of JSON with a token.
 func (w *world) send(token, path, body string) string {
 	w.t.Helper()
@@ -460,7 +553,9 @@ func (w *world) send(token, path, body string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
 	return w.sent(r)
 }
 
@@ -754,7 +849,7 @@ func TestLanguages(t *testing.T) {
 	p := w.visit("#/now", look{lang: "ja-JP", before: ofAcme})
 	p.sees("保持中")
 	for _, x := range []struct{ hash, shows string }{
-		{"#/lock/deploy-prod", "このリースを終了"}, {"#/work", "分析はありません"}, {"#/ids", "解読"}, {"#/placement", "参加したプロセスはありません"},
+		{"#/lock/deploy-prod", "このリースを終了"}, {"#/work", "記録された処理はありません"}, {"#/ids", "解読"}, {"#/placement", "参加したプロセスはありません"},
 		{"#/happened", "監査ログ"}, {"#/happened/code/LOCK_HELD", "別の所有者"},
 	} {
 		p.goes(x.hash, x.shows)
@@ -823,7 +918,7 @@ func TestPictures(t *testing.T) {
 	p.sees("2 waiting")
 	shoot(p, "now")
 	for _, x := range screens {
-		if x.name == "code" || x.name == "now" {
+		if x.name == "code" || x.name == "now" || x.name == "run" {
 			continue
 		}
 		p.goes(x.hash, x.shows)

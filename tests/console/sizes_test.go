@@ -2,7 +2,9 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,8 +12,10 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // facts are the numbers at the top of a screen by their names.
@@ -269,17 +273,100 @@ func TestWorkAtAnySize(t *testing.T) {
 	put("z03", "READY", "") // it changes while the question is open
 	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "the bucket is back"))
 	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
-	p.sees("24 analyses were retried")
-	p.sees("ANALYSIS_NOT_FAILED")
+	p.sees("Retried: 24.")
+	p.sees("NOT_FAILED")
 	for id, status := range map[string]string{"z00": "PENDING", "z03": "READY", "z24": "PENDING"} {
 		if a, err := w.c.Analyses().Get(t.Context(), id); err != nil || a.Status != status {
 			t.Errorf("%s: %+v, %v", id, a, err)
 		}
 	}
-	p.goes("#/work/analysis/z24", "Retried by")
+	p.goes("#/work/analysis/z24", "Let run once more by")
 	p.sees("the bucket is back")
-	p.goes("#/work/analysis/none", "There is no analysis none")
-	p.goes("#/work/run/none", "There is no run none")
+	p.goes("#/work/analysis/none", "There is no record of none")
+	p.clean()
+}
+
+// TestWorkIsOneList: the pages go through the runs and on through the analyses, each once, and the numbers are of both;
+// a name opens the run, or else the analysis, and offers both if both have it.
+func TestWorkIsOneList(t *testing.T) {
+	t.Parallel()
+	w := open(t, httpapi.Development{}, "")
+	all := runs.New(w.store.Store, nil)
+	put := func(id string) {
+		t.Helper()
+		run := runs.ID{Tenant: "acme", ID: id}
+		o, err := all.Begin(t.Context(), runs.Begin{ID: run, Owner: "w", RequestID: "r", TTLSeconds: 60})
+		if err != nil || o.Code != analysis.OK {
+			t.Fatal(o, err)
+		}
+		if o, err = all.Finish(t.Context(), runs.Finish{ID: run, Owner: "w", Token: o.Grant.Token,
+			Status: analysis.Ready}); err != nil || o.Code != analysis.OK {
+			t.Fatal(o, err)
+		}
+	}
+	create := func(id string) {
+		t.Helper()
+		if _, err := w.c.Analyses().Create(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 205 {
+		put(fmt.Sprintf("job-%03d", i))
+	}
+	for i := range 150 {
+		create(fmt.Sprintf("a-%03d", i))
+	}
+	put("both")
+	create("both")
+	p := w.visit("#/work", look{before: ofAcme})
+	p.until(`document.querySelectorAll('.fact dd').length === 5 &&
+		[...document.querySelectorAll('.fact dd')].map((d) => d.innerText).join() === '0,0,0,151,206'`, "the numbers of both")
+	p.sees("All 357 were looked at")
+	seen := map[string]int{}
+	for page, want := range []string{"100 0", "100 0", "6 100", "0 51"} {
+		p.sees(fmt.Sprintf("Page %d:", page+1))
+		keys := says[[]string](p, `[...document.querySelectorAll('.work .key')].map((k) => k.hash)`)
+		kinds := map[string]int{}
+		for _, k := range keys {
+			seen[k]++
+			kinds[strings.Split(k, "/")[2]]++
+		}
+		if got := fmt.Sprint(kinds["run"], kinds["analysis"]); got != want {
+			t.Errorf("page %d has %s runs and analyses, want %s", page+1, got, want)
+		}
+		if tags := says[int](p, `document.querySelectorAll('.work .tag').length`); tags != kinds["analysis"] {
+			t.Errorf("page %d has %d tags, want %d", page+1, tags, kinds["analysis"])
+		}
+		if next := says[bool](p, `!!document.querySelector('a[rel=next]')`); next != (page < 3) {
+			t.Errorf("page %d: a next one: %v", page+1, next)
+		}
+		if page < 3 {
+			p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[rel=next]').click(); undefined`))
+		}
+	}
+	for k, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is on %d pages", k, n)
+		}
+	}
+	if len(seen) != 357 {
+		t.Errorf("the pages have %d, want 357", len(seen))
+	}
+	find := func(name, shows string, kinds ...string) {
+		t.Helper()
+		p.goes("#/work", "By its whole name")
+		p.do(chromedp.SendKeys(chromedp.CSS("#name"), name+"\r"))
+		p.sees(shows)
+		got := says[[]string](p, `[...document.querySelectorAll('.work .key')].map((k) => k.hash.split('/')[2])`)
+		if !slices.Equal(got, kinds) {
+			t.Errorf("%s opens %q, want %q", name, got, kinds)
+		}
+	}
+	find("job-204", "Last requests to this process", "run")
+	find("a-149", "Last requests to this process", "analysis")
+	find("both", "A run and an analysis have the name both.", "run", "analysis")
+	p.goes("#/work/analysis/both", "Last requests to this process")
+	find("none", "There is no record of none")
 	p.clean()
 }
 

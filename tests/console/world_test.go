@@ -2,12 +2,14 @@ package console
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -188,7 +190,7 @@ func (w *world) sent(r *http.Request) string {
 // acquire acquires a lock of a tenant.
 func (w *world) acquire(tenant, key, owner string, ttl int64, labels contracts.Metadata) client.Lease {
 	w.t.Helper()
-	l, err := w.c.Locks().Acquire(w.t.Context(), tenant, key, contracts.AcquireRequest{
+	l, err := w.c.LockAPI().Acquire(w.t.Context(), tenant, key, contracts.AcquireRequest{
 		OwnerID: owner, TTLSeconds: ttl, Metadata: labels})
 	return must(w.t, l, err)
 }
@@ -196,13 +198,36 @@ func (w *world) acquire(tenant, key, owner string, ttl int64, labels contracts.M
 // ago sets the store's clock to a time before now, so that what comes happened then.
 func (w *world) ago(d time.Duration) { w.ahead.Store(int64(-d)) }
 
+// ran begins a run of acme, and ends it if status says how. more is what else the begin says, of JSON.
+func (w *world) ran(token, id, status, more string) {
+	w.t.Helper()
+	about := "/v1/tenants/acme/runs/" + url.PathEscape(id)
+	var g contracts.RunGranted
+	if err := json.Unmarshal([]byte(w.send(token, about+"/begin",
+		`{"owner_id":"web-2","request_id":"`+rand.Text()+`","ttl_seconds":300`+more+`}`)), &g); err != nil || !g.Acquired {
+		w.t.Fatal(g, err)
+	}
+	ends := map[string]string{"READY": `"result":"s3://` + id + `"`, "FAILED": `"failure_reason":"the bank does not respond"`}
+	if status != "" {
+		w.send(token, about+"/finish", fmt.Sprintf(`{"owner_id":%q,"fencing_token":%d,"status":%q,%s}`, g.OwnerID,
+			g.FencingToken, status, ends[status]))
+	}
+}
+
+// due says that a run is that of a minute ago, and the next an hour later.
+func due() string {
+	at := time.Now().Add(-time.Minute)
+	return fmt.Sprintf(`,"due_at":%q,"next_due_at":%q`, at.UTC().Format(contracts.TimeFormat),
+		at.Add(time.Hour).UTC().Format(contracts.TimeFormat))
+}
+
 // busy is a tenant in the middle of its work: locks that are held, contended, shared, waited for and ended by force;
 // analyses in all states; machine IDs; a cluster.
 func (w *world) busy() {
 	const tenant = "acme"
 	t, ctx := w.t, w.t.Context()
 	t.Helper()
-	locks := w.c.Locks()
+	locks := w.c.LockAPI()
 	refused := func(key, owner string) {
 		if _, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: owner, TTLSeconds: 60}); !errors.Is(
 			err, contracts.CodeLockHeld) {
@@ -293,9 +318,11 @@ func (w *world) busy() {
 	run("a-1024", "worker-4")
 	send("/v1/analyses/a-1025/release", "{"+run("a-1025", "worker-5")+`,"failure_reason":"the bucket does not respond"}`)
 
-	for _, id := range []string{"order-1024", "order-1025", "refund-88"} {
-		send("/v1/tenants/"+tenant+"/runs/"+id+"/begin", `{"owner_id":"web-2","request_id":"r1","ttl_seconds":300}`)
+	w.ago(0)
+	for id, status := range map[string]string{"order-1024": "", "order-1025": "READY", "refund-88": "FAILED"} {
+		w.ran("", id, status, "")
 	}
+	w.ran("", "nightly-report", "READY", due())
 
 	w.ago(4 * time.Minute)
 	for i, zone := range []string{"a", "b", "c", "a"} {
@@ -327,7 +354,7 @@ func (w *world) line(tenant string) {
 	w.t.Cleanup(func() { end(); waiting.Wait() })
 	for i := range 2 {
 		waiting.Go(func() {
-			_, _ = w.c.Locks().Acquire(stop, tenant, "orders-db", contracts.AcquireRequest{OwnerID: fmt.Sprint("writer-", i+1),
+			_, _ = w.c.LockAPI().Acquire(stop, tenant, "orders-db", contracts.AcquireRequest{OwnerID: fmt.Sprint("writer-", i+1),
 				TTLSeconds: 60, WaitSeconds: 20, Fair: true})
 		})
 	}

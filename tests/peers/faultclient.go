@@ -48,9 +48,7 @@ func (l leaseholdLocks) wait(ctx context.Context, _ int, key string) (held, erro
 // ask asks until the context ends; a lock that it got is held for longer.
 func (l leaseholdLocks) ask(ctx context.Context, key string,
 	lock func(context.Context, string, *locks.LockOptions) (*locks.Lock, error)) (held, error) {
-	longer, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer context.AfterFunc(ctx, end)()
-	return l.had(lock(longer, key, nil))
+	return l.had(lock(ctx, key, nil))
 }
 
 func (leaseholdLocks) crash(int) {}
@@ -58,7 +56,11 @@ func (leaseholdLocks) crash(int) {}
 func (l leaseholdLocks) close() error { return nil }
 
 func leaseholdHTTP(_ context.Context, addr string, _ int, ttl time.Duration) (locker, error) {
-	c, err := client.NewLocks("http://"+addr, tenant, &client.LocksOptions{Locks: locks.Options{TTL: ttl}})
+	server, err := client.New("http://"+addr, nil)
+	if err != nil {
+		return nil, err
+	}
+	c, err := server.Locks(tenant, &locks.Options{TTL: ttl})
 	return leaseholdLocks{c}, err
 }
 

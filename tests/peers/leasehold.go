@@ -79,7 +79,7 @@ func (l *storeLocks) close() error { return l.store.Close() }
 // httpLocks is Leasehold's Go client.
 type httpLocks struct {
 	transport *http.Transport
-	locks     *client.Locks
+	locks     *client.LockAPI
 	ttl       int64
 }
 
@@ -89,7 +89,7 @@ func openHTTP(_ context.Context, addr string, callers int, ttl time.Duration) (l
 	if err != nil {
 		return nil, err
 	}
-	return &httpLocks{t, c.Locks(), int64(ttl / time.Second)}, nil
+	return &httpLocks{t, c.LockAPI(), int64(ttl / time.Second)}, nil
 }
 
 func (l *httpLocks) acquire(ctx context.Context, caller int, key string, wait int64) (held, error) {

@@ -92,7 +92,7 @@ func stormShop(ctx context.Context) error {
 		return err
 	}
 	m, err := idempotency.New(direct.Runs(runs.New(store, nil), tenant, 0),
-		func(*http.Request) string { return "one" }, &idempotency.Options{Required: true, TTL: stormTTL})
+		func(*http.Request) string { return "one" }, &idempotency.Options{Name: "payments", Required: true, TTL: stormTTL})
 	if err != nil {
 		return err
 	}

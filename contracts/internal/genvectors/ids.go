@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/hex"
 	"math"
+	"math/big"
+	"strings"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/kazahana"
@@ -14,6 +16,7 @@ type vectors struct {
 	Layouts              map[string]layout   `json:"layouts"`
 	IDs                  []id                `json:"ids"`
 	MalformedIDs         []string            `json:"malformedIds"`
+	MalformedBase32      []string            `json:"malformedBase32"`
 	Releases             []release           `json:"releases"`
 	Encodings            []encoding          `json:"encodings"`
 	ExternalIDs          []externalID        `json:"externalIds"`
@@ -39,6 +42,7 @@ type id struct {
 	Layout    string      `json:"layout"`
 	ID        kazahana.ID `json:"id"`
 	Bytes     string      `json:"bytes"`
+	Base32    string      `json:"base32"`
 	UnixMs    int64       `json:"unixMs"`
 	Time      string      `json:"time"`
 	Fallback  bool        `json:"fallback"`
@@ -84,12 +88,28 @@ func ids() ([]id, error) {
 				return nil, err
 			}
 			all = append(all, id{
-				Layout: name, ID: made, Bytes: hex.EncodeToString(b), UnixMs: p.at.UnixMilli(), Time: text(p.at),
+				Layout: name, ID: made, Bytes: hex.EncodeToString(b), Base32: base32Of(b),
+				UnixMs: p.at.UnixMilli(), Time: text(p.at),
 				Fallback: p.fallback, MachineID: p.machine, Sequence: p.sequence, Node: node,
 			})
 		}
 	}
 	return all, nil
+}
+
+// base32Of is an ID's bytes in 13 digits of base 32: those of base32hex behind one bit that is zero, so that 65 bits
+// are 13 digits. It is made from bytes here: a mistake in ID.Base32 does not get into the file.
+func base32Of(b []byte) string {
+	digits := new(big.Int).SetBytes(b).Text(32)
+	return strings.ToUpper(strings.Repeat("0", kazahana.Base32Length-len(digits)) + digits)
+}
+
+// malformedBase32 are what other decoders take.
+func malformedBase32() []string {
+	return []string{
+		"", "0", "000000000000", "00000000000000", "000000000000v", "000000000000W", "00000000000 0", "0000000000-00",
+		"8000000000000", "V000000000000", "000000000000\n", "000000000000=", "000000000000０",
+	}
 }
 
 // malformedIDs are what other parsers of numbers take.

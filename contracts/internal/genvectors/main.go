@@ -1,5 +1,5 @@
-// Genvectors writes the test vectors of IDs, of placement and of errors into a folder, for those who do the same in
-// other languages: genvectors vectors
+// Genvectors writes the test vectors of IDs, of placement, of fingerprints and of errors into a folder, for those who
+// do the same in other languages: genvectors vectors
 //
 // It knows no clock and no chance: the same code writes the same files.
 package main
@@ -37,8 +37,8 @@ func Files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, v := range map[string]any{"errors.json": errorsOf(contracts.Codes()), "kazahana.json": ofIDs,
-		"placement.json": placements()} {
+	for name, v := range map[string]any{"errors.json": errorsOf(contracts.Codes()), "fingerprints.json": fingerprints(),
+		"kazahana.json": ofIDs, "placement.json": placements()} {
 		if files[name], err = encode(v); err != nil {
 			return nil, err
 		}
@@ -60,9 +60,9 @@ func idVectors() (vectors, error) {
 		Comment: "Test vectors of kazahana IDs and their public IDs. README.md beside this file explains them. " +
 			"Generated: make generate.",
 		Layouts:      map[string]layout{},
-		MalformedIDs: malformedIDs(),
-		Releases:     releases(),
-		Encodings:    encodings(),
+		MalformedIDs: malformedIDs(), MalformedBase32: malformedBase32(),
+		Releases:  releases(),
+		Encodings: encodings(),
 	}
 	for name, l := range layouts {
 		v.Layouts[name] = layout{

@@ -8,7 +8,7 @@ import (
 )
 
 // TestVectorsAreUpToDate: the files in contracts/vectors are what the code gives. That what the code gives is right,
-// the tests of kazahana/extid and repo/placement ask of the files.
+// the tests of kazahana/extid, repo/placement and once ask of the files.
 func TestVectorsAreUpToDate(t *testing.T) {
 	files, err := Files()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/internal/awsconfig"
+	"github.com/leasehold-dev/leasehold/internal/bearer"
 )
 
 const (
@@ -22,8 +23,8 @@ const (
 )
 
 // New returns the source of ID tokens of the role that this process runs as, for one audience. A token is used until
-// five minutes before its expiry. The account must have outbound identity federation enabled, and the role needs
-// the permission sts:GetWebIdentityToken
+// five minutes before its expiry, unless the target rejects it. The account must have outbound identity federation
+// enabled, and the role needs the permission sts:GetWebIdentityToken
 // (https://docs.aws.amazon.com/STS/latest/APIReference/API_GetWebIdentityToken.html).
 func New(audience string) tasks.Token {
 	s := &source{audience: audience}
@@ -42,7 +43,7 @@ type source struct {
 func (s *source) token(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Until(s.expires) > early {
+	if time.Until(s.expires) > early && !bearer.Rejected(ctx) {
 		return s.current, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasehold-dev/leasehold/internal/bearer"
 )
 
 // TestToken: one request to STS serves many runs until shortly before the token's expiry, and an error is not kept.
@@ -48,6 +50,15 @@ func TestToken(t *testing.T) {
 			t.Errorf("%s, %v", got, err)
 		}
 	}
+	got := ""
+	err := bearer.New(token).Send(t.Context(), func(token string) (bool, error) {
+		got += " " + token
+		return token == "token-1", nil
+	})
+	if err != nil || got != " token-1 token-2" {
+		t.Errorf("the target rejects a token:%s, %v", got, err)
+	}
+	requests = 1
 	lives = early - time.Second // the next token is replaced at once
 	s := &source{audience: "https://worker.example"}
 	for i := range 2 {

@@ -17,9 +17,9 @@ async def worker(locks: leasehold.Locks, name: str) -> None:
             print(f"{name} works with connection {lock.permit}")
             await asyncio.sleep(0.1)  # what is awaited here is cancelled if the lock is lost
         print(f"{name} is done")
-    except leasehold.LockLost as err:
+    except leasehold.LockLostError as err:
         print(f"{name} was stopped: {err}")
-    except leasehold.LockHeld:
+    except leasehold.LockHeldError:
         print(f"{name} found no free connection within a minute")
 
 

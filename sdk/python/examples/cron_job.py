@@ -19,11 +19,11 @@ def main() -> int:
         with locks.hold("nightly-report", metadata={"job": "nightly-report"}, wait=0) as lock:
             print(f"this machine makes the report, under token {lock.token}")
             for part in range(1, 4):
-                lock.check()  # raises LockLost before another machine can begin
+                lock.check()  # raises LockLostError before another machine can begin
                 print(f"part {part} is done")
-    except leasehold.LockHeld as err:
+    except leasehold.LockHeldError as err:
         print(f"another machine makes the report: {err.owner_id}")
-    except leasehold.LockLost as err:
+    except leasehold.LockLostError as err:
         print(f"stopped: {err}")
         return 1
     return 0

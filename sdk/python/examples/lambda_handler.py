@@ -3,7 +3,8 @@
 Set LEASEHOLD_URL and LEASEHOLD_TOKEN for the function, and lambda_handler.handler as its handler. `python3 lambda_handler.py` delivers one event three times.
 
 Choose a ttl that is a bit longer than the refreshes of a fifth of it need; a function that is frozen or killed does not refresh, and the next delivery takes over after that. The
-event comes back to the queue if the handler raises, as it does while another delivery is under way.
+event comes back to the queue if the handler raises, as it does while another delivery is under way. An event of the same order with another total is RunDiffersError: ignore leaves out
+what differs from delivery to delivery, as the context does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from leasehold.once import current, once
 client = leasehold.Client(os.environ.get("LEASEHOLD_URL", "http://127.0.0.1:8080"), token=os.environ.get("LEASEHOLD_TOKEN") or None)
 
 
-@once(client.runs("shop"), key="invoice-{event[order]}", ttl=30, max_failures=5)
+@once(client.runs("shop"), key="invoice-{event[order]}", ignore=("context",), ttl=30, max_failures=5)
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     run = current()
     run.check()  # before each step that must not be done twice

@@ -120,7 +120,7 @@ class OverTheWire(unittest.TestCase):
     def test_machine_ids_that_are_broken_off_are_no_mistake_in_the_settings(self) -> None:
         """A ConfigurationError would stop a program that another try helps."""
         w = self.wire(http(b'{"leases": [', length=500))
-        with self.assertRaises(leasehold.TransportError):
+        with self.assertRaises(leasehold.NoResponseError):
             leasehold.Client(w.url).machine_ids().acquire()
         w = self.wire(http(b'{"leases": ['))
         with self.assertRaises(ConfigurationError):
@@ -149,7 +149,7 @@ class OverTheWire(unittest.TestCase):
 
     def test_only_200_is_yes(self) -> None:
         for status in ("201 Created", "206 Partial Content", "409 Conflict"):
-            with self.subTest(status), self.assertRaises(leasehold.TransportError):
+            with self.subTest(status), self.assertRaises(leasehold.InvalidResponseError):
                 self.acquire(self.wire(http(LEASE, status)))
 
     def test_null_is_as_good_as_missing(self) -> None:
@@ -169,8 +169,8 @@ class OverTheWire(unittest.TestCase):
 
         with self.assertRaises(leasehold.UnknownOutcomeError) as err:
             self.acquire(self.wire(b"", problem("RATE_LIMITED", 429)))
-        self.assertIsInstance(err.exception.__cause__, codes.RateLimited)
-        with self.assertRaises(leasehold.LockHeld):
+        self.assertIsInstance(err.exception.__cause__, codes.RateLimitedError)
+        with self.assertRaises(leasehold.LockHeldError):
             self.acquire(self.wire(b"", problem("LOCK_HELD", 409)))
 
     def test_a_child_of_a_fork_does_not_use_connections_of_its_parent(self) -> None:
@@ -179,7 +179,7 @@ class OverTheWire(unittest.TestCase):
         for want in (1, 2):
             client.lock_api("acme").acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
             self.assertEqual(w.connections, want)
-            client._transport.after_fork()
+            client._transport.after_fork()  # type: ignore[attr-defined]
 
     def test_redirects_are_not_followed(self) -> None:
         """Above all the token does not go to another host."""
@@ -187,7 +187,7 @@ class OverTheWire(unittest.TestCase):
             with self.subTest(status):
                 elsewhere = self.wire(http(LEASE), http(LEASE), http(LEASE))
                 w = self.wire(http(b"", status, "text/html", f"Location: {elsewhere.url}/"))
-                with self.assertRaises(leasehold.TransportError) as err:
+                with self.assertRaises(leasehold.InvalidResponseError) as err:
                     self.acquire(w, token="secret")
                 self.assertIn("redirects are not followed", str(err.exception))
                 self.assertIn(b"Authorization: Bearer secret", w.sent[0])
@@ -204,8 +204,8 @@ class OverTheWire(unittest.TestCase):
 
     def readable(self, client: leasehold.Client) -> None:
         """Wait until something has come over the idle connection: its end, or bytes."""
-        [(connection, _)] = client._transport._idle
-        assert connection.sock is not None
+        assert isinstance(client._transport, leasehold.HTTPTransport)
+        [(connection, _)] = [c for of in client._transport._idle.values() for c in of]
         self.assertTrue(select.select([connection.sock], [], [], STUCK)[0])
 
     def test_connections_are_used_again(self) -> None:
@@ -229,7 +229,7 @@ class OverTheWire(unittest.TestCase):
             began = time.monotonic()
             with self.assertRaises(leasehold.UnknownOutcomeError) as err:
                 self.acquire(w, tries=1, timeout=most)
-            self.assertIsInstance(err.exception.__cause__, (codes.DeadlineExceeded, leasehold.TransportError))
+            self.assertIsInstance(err.exception.__cause__, (codes.DeadlineExceededError, leasehold.NoResponseError))
             self.assertLess(time.monotonic() - began, STUCK)
 
     def test_a_server_is_given_the_time_that_it_asks_for(self) -> None:
@@ -242,7 +242,7 @@ class OverTheWire(unittest.TestCase):
                     continue
                 with self.assertRaises(leasehold.UnknownOutcomeError) as err:
                     self.acquire(w)
-                self.assertIsInstance(err.exception.__cause__, leasehold.TransportError)
+                self.assertIsInstance(err.exception.__cause__, leasehold.InvalidResponseError)
                 self.assertEqual(len(w.sent), 1)
 
     def test_an_error_keeps_the_token_and_the_password_to_itself(self) -> None:
@@ -251,7 +251,7 @@ class OverTheWire(unittest.TestCase):
         closed.bind(("127.0.0.1", 0))  # and does not listen
         at = f"127.0.0.1:{closed.getsockname()[1]}"
         for url, token in ((f"http://{at}", "secret-token"), (f"http://me:secret-token@{at}", None)):
-            with self.assertRaises(leasehold.TransportError) as err:
+            with self.assertRaises(leasehold.NoResponseError) as err:
                 self.acquire_at(url, token)
             self.assertNotIn("secret-token", str(err.exception))
             self.assertFalse(err.exception.sent)
@@ -264,7 +264,7 @@ class OverTheWire(unittest.TestCase):
         for number in (b"-5", b'"soon"', b"1e400", b"99999999999999999999999", b"null", b"true", b"[]"):
             with self.subTest(number):
                 w = self.wire(http(problem % (number, number), "409 Conflict", "application/problem+json"))
-                with self.assertRaises(leasehold.LockHeld) as err:
+                with self.assertRaises(leasehold.LockHeldError) as err:
                     self.acquire(w)
                 self.assertTrue(0 <= err.exception.retry_after <= 86_400)
                 self.assertEqual((err.exception.owner_id, err.exception.expires_at, err.exception.retryable), ("", None, False))
@@ -279,17 +279,29 @@ class OverTheWire(unittest.TestCase):
                 leasehold.Client(w.url).runs().acquire(ask, 5, Signal())
 
 
+    def test_what_a_run_is_begun_with(self) -> None:
+        """0 takeovers are not the server's default, and a record may be kept for ten years."""
+        answer = json.dumps({"acquired": True, "run_id": "a", "fencing_token": 1, "remaining_ms": 1, "owner_id": "me"}).encode()
+        for most in (None, 0, 2):
+            w = self.wire(http(answer))
+            leasehold.Client(w.url).runs(keep=3660 * 86400).acquire(Ask("a", "me", "r", 60, 0, "", most), 5, Signal())
+            body = json.loads(w.sent[0].split(b"\r\n\r\n", 1)[1])
+            body.pop("not_after", None)
+            self.assertEqual(body, {"owner_id": "me", "request_id": "r", "ttl_seconds": 60, "keep_seconds": 316224000, **({} if most is None else {"max_takeovers": most})})
+        with self.assertRaises(leasehold.InvalidSettingError):
+            leasehold.Client(w.url).runs(keep=3660 * 86400 + 1)
+
+
 class RetryAfter(unittest.TestCase):
     def test_times(self) -> None:
-        from email.message import Message
-
+        
         for date, text, want in (
             ("", "3", 3.0), ("", "0", 0.0), ("", "86401", 86400.0), ("", "9" * 30, 86400.0), ("", "-3", 0.0), ("", "3.5", 0.0), ("", "٣", 0.0), ("", "", 0.0),
             ("Tue, 01 Jan 2030 00:00:00 GMT", "Tue, 01 Jan 2030 00:00:05 GMT", 5.0), ("Tue, 01 Jan 2030 00:00:00 GMT", "Mon, 31 Dec 2029 00:00:00 GMT", 0.0),
             ("Tue, 01 Jan 2030 00:00:00 GMT", "Tue, 01 Jan 2130 00:00:00 GMT", 86400.0), ("", "Tue, 01 Jan 2030 00:00:05 GMT", 0.0),
             ("Tue, 01 Jan 2030 00:00:00 GMT", "Tue, 99 Jan 2030 00:00:05 GMT", 0.0), ("Tue, 01 Jan 2030 00:00:00 -0000", "Tue, 01 Jan 2030 00:00:05 GMT", 0.0),
         ):
-            m = Message()
+            m = leasehold.Headers()
             m["Retry-After"] = text
             if date:
                 m["Date"] = date

@@ -6,6 +6,8 @@ The player, which is a Go program, judges. LEASEHOLD_PLAYER is its path; without
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 import logging
 import os
@@ -22,15 +24,17 @@ import leasehold
 from leasehold import _outcome, _steps, ids
 from leasehold._call import Cancelled
 from leasehold._time import Signal
-from leasehold.codes import LockDelayed, LockHeld, LockQueueFull
+from leasehold.election import Election, Leader, Leadership
+from leasehold.codes import LockDelayedError, LockHeldError, LockQueueFullError
 from leasehold.machineids import ClockBackwardError, ConfigurationError, Generator, TimeRangeError
 from leasehold.once import RunLock, run, run_async
 
-from virtual import BACKGROUND, STUCK, VirtualClock
+from virtual import STUCK, VirtualClock
 
 Step = dict[str, Any]
 
-AREAS = ("locks", "once", "ids")  # what this client has; placement is not
+AREAS = ("locks", "once", "ids", "elections")  # what this client has; placement is not
+BLOCKING = ("generator", "next", "close")  # calls of IDs, which a program with a loop makes in a thread
 PLAYER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -79,7 +83,7 @@ class Call:
 
     def _run(self) -> None:
         try:
-            if self.runner.asynchronous:
+            if self.runner.asynchronous and self.step["call"] not in BLOCKING:
                 self.loop = self.runner.clock.loop()
                 try:
                     self.task = self.loop.create_task(self._do_async())
@@ -152,7 +156,7 @@ class Call:
     def _run_settings(self) -> dict[str, Any]:
         return {
             "owner": self.runner.client_of.get("owner", ""), "clock": self.runner.clock,
-            **{n: self.options[n] for n in ("ttl", "heartbeat", "wait", "max_failures", "fingerprint") if n in self.options},
+            **{n: self.options[n] for n in ("ttl", "heartbeat", "wait", "max_failures", "max_takeovers", "fingerprint") if n in self.options},
         }
 
     def _outcome(self, o: Any) -> None:
@@ -172,10 +176,25 @@ class Call:
                 self.value = {"result": self._work()}
         elif op == "take":
             o = {n: self.options[n] for n in ("limit", "window", "wait", "max_waiting", "metadata") if n in self.options}
-            rate: dict[str, Any] = {"poll": 2.0, "wait": None, "max_waiting": 0, "metadata": None, **o}
+            rate: dict[str, Any] = {"poll": 2.0, "wait": leasehold.FOREVER, "max_waiting": 0, "metadata": None, **o}
             self.value = {"token": r.locks._take(r.locks._rate(key=s["key"], **rate), self.cancelled)}
-        elif op == "release":
+        elif op in ("release", "resign"):
             r.calls[s["of"]].handle.release()
+        elif op == "campaign":
+            self._led(self._election().campaign())
+        elif op == "lead":
+
+            def led(leader: Leader) -> str:
+                self.back = Signal()
+                self._begin(leader._lock, {"token": leader.token})
+                return self._work()
+
+            self.value = {"result": self._election().lead(led)}
+        elif op == "leader":
+            self.value = self._told(self._election().leader())
+        elif op == "observe":
+            for seen in itertools.islice(self._election()._observe(self.cancelled), s["count"]):
+                self.value.setdefault("leaders", []).append("unknown" if seen.error else seen.owner)
         elif op == "once":
 
             def work(lock: RunLock) -> str:
@@ -198,8 +217,26 @@ class Call:
         elif op == "take":
             o = {n: self.options[n] for n in ("limit", "window", "wait", "max_waiting", "metadata") if n in self.options}
             self.value = {"token": await r.locks.take_async(s["key"], **o)}
-        elif op == "release":
+        elif op in ("release", "resign"):
             await r.calls[s["of"]].handle.release_async()
+        elif op == "campaign":
+            self._led(await self._election().campaign_async())
+        elif op == "lead":
+
+            async def led(leader: Leader) -> str:
+                self.back = Signal()
+                self._begin(leader._lock, {"token": leader.token})
+                return await self._work_async(through=True)
+
+            self.value = {"result": await self._election().lead_async(led)}
+        elif op == "leader":
+            self.value = self._told(await self._election().leader_async())
+        elif op == "observe":
+            async with contextlib.aclosing(self._election().observe_async()) as changes:
+                async for seen in changes:
+                    self.value.setdefault("leaders", []).append("unknown" if seen.error else seen.owner)
+                    if len(self.value["leaders"]) == s["count"]:
+                        break
         elif op == "once":
 
             async def work(lock: RunLock) -> str:
@@ -211,7 +248,17 @@ class Call:
             except asyncio.CancelledError:
                 self.value = {"status": "stopped", "token": self.lock.token if self.lock is not None else 0}
         else:
-            self._make_ids()
+            raise AssertionError(f"there is no operation {s['call']}")
+
+    def _election(self) -> Election:
+        return Election(self.runner.locks, self.step["key"], **self._settings())
+
+    def _led(self, leader: Leader) -> None:
+        self.handle = self.lock = leader._lock
+        self.value = {"token": leader.token}
+
+    def _told(self, seen: Leadership) -> dict[str, Any]:
+        return {"leads": bool(seen), "owner": seen.owner, "lease_id": seen.lease_id}
 
     def _make_ids(self) -> None:
         s, r = self.step, self.runner
@@ -246,15 +293,15 @@ def describe(err: BaseException, cancelled: bool) -> dict[str, Any]:
     d: dict[str, Any] = {"class": "unavailable", "text": f"{type(err).__name__}: {err}"}
     if isinstance(said, leasehold.ApiError):
         d.update(code=said.code, field=said.field, owner=said.owner_id, retry_after_ms=round(said.retry_after * 1000))
-    if isinstance(err, leasehold.MaxHoldExceeded):
+    if isinstance(err, leasehold.MaxHoldError):
         d.update({"class": "lost", "code": "MAX_HOLD"})
-    elif isinstance(err, leasehold.LockLost):
+    elif isinstance(err, leasehold.LockLostError):
         d["class"] = "lost"
     elif isinstance(err, leasehold.NotReleasedError):
         d["class"] = "not_released"
     elif isinstance(err, (asyncio.CancelledError, Cancelled)) or cancelled and isinstance(err, leasehold.ClosedError):
         d["class"] = "cancelled"
-    elif isinstance(err, (LockHeld, LockDelayed, LockQueueFull)):
+    elif isinstance(err, (LockHeldError, LockDelayedError, LockQueueFullError)):
         d["class"] = "held"
     elif isinstance(err, leasehold.InvalidSettingError):
         d["class"] = "invalid"
@@ -357,7 +404,7 @@ class Runner:
             return {"value": call.begun}
         elif "return" in s:
             call = self.calls[s["return"]]
-            call.returned = s
+            call.returned, call.begun = s, None
             call.back.set()
         elif "held" in s or "lost" in s:
             lock = self.calls[s.get("held") or s["lost"]].lock
@@ -371,7 +418,7 @@ class Runner:
                 self.wait(s, told)
             d: dict[str, Any] = {"lost": told()}
             if told():
-                d.update({k: v for k, v in describe(lock._term.cause, False).items() if k == "code"})
+                d.update({k: v for k, v in describe(getattr(lock, "_keeper", lock)._term.cause, False).items() if k == "code"})
             return d
         elif "cancel" in s:
             self.calls[s["cancel"]].cancel()
@@ -438,16 +485,16 @@ class Runner:
             call.returned = {"error": "the run is over"}
             call.back.set()
             call.cancel()
-            if call.lock is not None and hasattr(call.lock, "_renewing"):
-                call.lock._renewing.set()
-                call.lock._term.over.set()
+            if call.lock is not None and hasattr(call.lock, "_keeper"):
+                call.lock._keeper._renewing.set()
+                call.lock._keeper._term.over.set()
         for g in self.generators:
             with g._mutex:
                 g._closed, g._held = True, []
             g._stopped.set()
         end = time.monotonic() + STUCK
-        while [t for t in threading.enumerate() if t.name.startswith("leasehold") and t.ident not in BACKGROUND] or (
-                self.clock.busy() or _steps._engine._tasks):
+        while self.clock.busy() or [
+                t.name for t in threading.enumerate() if t.name.startswith("leasehold") and t.name != "leasehold watch" and t.ident not in _steps._engine.resting]:
             assert time.monotonic() < end, [t.name for t in threading.enumerate()]
             step = self.clock.next_timer()
             if not self.clock.busy() and step is not None:

@@ -37,7 +37,7 @@ from virtual import STUCK, Shifted, VirtualClock
 
 SOURCE = str(Path(__file__).resolve().parent.parent / "src")
 HOUR = 3600.0
-LOST = leasehold.TransportError("no")
+LOST = leasehold.NoResponseError("no")
 
 Answer = tuple[int, "dict[str, Any] | None"]
 
@@ -87,6 +87,9 @@ class Judge:
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
+
+            def handle_error(self, *_: Any) -> None:
+                pass  # the client hung up
 
         self.server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
@@ -231,7 +234,7 @@ class Ends(unittest.TestCase):
         """It has the store's time, and nothing is left to be given up."""
         for name in granting(leasehold.Client("http://127.0.0.1:1")):
             for code, status, error in (
-                ("TOO_LATE", 409, codes.TooLate), ("INVALID_ARGUMENT", 400, codes.InvalidArgument),
+                ("TOO_LATE", 409, codes.TooLateError), ("INVALID_ARGUMENT", 400, codes.InvalidArgumentError),
             ):
                 with self.subTest(name, code=code):
                     j = self.judge()
@@ -251,7 +254,7 @@ class Ends(unittest.TestCase):
     def test_an_end_that_cannot_be_read_is_not_sent_again(self) -> None:
         j = self.judge()
         j.said = lambda path, body: (400, {"code": "INVALID_ARGUMENT", "field": "not_after"})
-        with self.assertRaises(codes.InvalidArgument) as err:
+        with self.assertRaises(codes.InvalidArgumentError) as err:
             leasehold.Client(j.url).lock_api().acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
         self.assertIsNone(err.exception.store_time)
         self.assertEqual(len(j.bodies), 1)
@@ -260,7 +263,7 @@ class Ends(unittest.TestCase):
         """It is sent as it is, and the time is learned all the same."""
         j = self.judge()
         api = leasehold.Client(j.url, clock=Shifted(-HOUR)).lock_api("t")
-        with self.assertRaises(codes.TooLate):
+        with self.assertRaises(codes.TooLateError):
             api.acquire("k",
                 {"owner_id": "me", "request_id": "r", "ttl_seconds": 30, "not_after": "2020-01-01T00:00:00+01:00"})
         self.assertEqual(j.bodies[0][1]["not_after"], "2020-01-01T00:00:00+01:00")
@@ -333,6 +336,12 @@ class Time(unittest.TestCase):
             self.time.compare(date, 0.0)
             self.assertIsNotNone(parse_time(self.time.end(60.0)), date)
 
+    def test_no_end_is_further_away_than_a_server_accepts(self) -> None:
+        for seconds, most in ((60.0, 60.0 + _end.AFTER), (2999.0, 3000.0), (1e9, 3000.0)):
+            end = parse_time(self.time.end(seconds))
+            assert end is not None
+            self.assertAlmostEqual(end.timestamp() - self.clock.wall(), most, 3, str(seconds))
+
     def test_the_stores_time_comes_first(self) -> None:
         self.time.compare("Tue, 01 Jan 2030 01:00:00 GMT", 0.0)
         self.assertEqual(self.ahead(), HOUR)
@@ -366,8 +375,8 @@ def hang(server: Fake, clock: VirtualClock) -> Callable[[dict[str, Any]], dict[s
     return answer
 
 
-HELD = codes.LockHeld(problem={"retryable": True, "retry_after_ms": 20_000}, status=409)
-BUSY = codes.RateLimited(problem={"retryable": True, "retry_after_ms": 3000}, status=429)
+HELD = codes.LockHeldError(problem={"retryable": True, "retry_after_ms": 20_000}, status=409)
+BUSY = codes.RateLimitedError(problem={"retryable": True, "retry_after_ms": 3000}, status=429)
 
 
 class GivingUp(unittest.TestCase):
@@ -401,7 +410,7 @@ class GivingUp(unittest.TestCase):
             "after a lost response and a refusal, while the lost request may still come": (
                 [fails(LOST), fails(HELD), fails(HELD)], 1.0, {"poll": 60.0}, 1),
             "after a refusal": ([fails(HELD), fails(HELD)], 1.0, {"poll": 60.0}, 0),
-            "after no request reached the server": ([fails(leasehold.TransportError("no", sent=False))], 0.0, {}, 0),
+            "after no request reached the server": ([fails(leasehold.NoResponseError("no", sent=False))], 0.0, {}, 0),
             "when it shall replace": ([waits], 0.0, {"replace": True}, 1),
         }
         for name, (answers, seconds, settings, want) in states.items():
@@ -439,21 +448,21 @@ class GivingUp(unittest.TestCase):
         self.assertEqual(len(self.sent("acquire")), 2)
         self.clock.move(60)
         self.clock.run(1)
-        self.assertIsInstance(p.error, codes.RateLimited)
+        self.assertIsInstance(p.error, codes.RateLimitedError)
         self.assertEqual(len(self.sent("give_up")), 1)
 
     def test_when_its_wait_is_over(self) -> None:
         self.server.answers["acquire"] = [fails(HELD), hang(self.server, self.clock)]
         p = Program(lambda: self.locks.hold("k", wait=5).acquire())
         self.clock.run(5.1)
-        self.assertIsInstance(p.error, leasehold.LockHeld)
+        self.assertIsInstance(p.error, leasehold.LockHeldError)
         self.assertEqual(len(self.sent("give_up")), 1)
 
     def test_a_grant_of_a_rate(self) -> None:
         """A request that comes late would use one up."""
         self.server.answers["acquire"] = [hang(self.server, self.clock)]
         cancel = Signal()
-        p = Program(lambda: self.locks._take(self.locks._rate("k", 1, 60, None, 2.0, 0, None), cancel))
+        p = Program(lambda: self.locks._take(self.locks._rate("k", 1, 60, leasehold.FOREVER, 2.0, 0, None), cancel))
         self.clock.settle()
         cancel.set()
         self.clock.settle()
@@ -591,15 +600,15 @@ class GivingUp(unittest.TestCase):
     def test_what_settles_it(self) -> None:
         """Success, and rejections for good; whatever else is said it is said again, until nothing can be left of it."""
         cases: dict[str, tuple[list[Exception], int, bool]] = {
-            "success": ([], 1, True), "used": ([codes.RequestIDReused(status=422)], 1, True),
-            "denied": ([codes.PermissionDenied(status=403)], 1, False),
-            "not authenticated": ([codes.Unauthenticated(status=401)], 1, False),
+            "success": ([], 1, True), "used": ([codes.RequestIdReusedError(status=422)], 1, True),
+            "denied": ([codes.PermissionDeniedError(status=403)], 1, False),
+            "not authenticated": ([codes.UnauthenticatedError(status=401)], 1, False),
             "a mistake in the program": ([KeyError("a bug")], 1, False),
             "held": ([HELD], 2, True), "away": ([LOST] * 3, 4, True),
-            "an error of the server": ([codes.Unavailable(status=503)], 2, True),
+            "an error of the server": ([codes.UnavailableError(status=503)], 2, True),
             "limited": ([BUSY], 2, True),
             "another response": ([leasehold.InvalidResponseError("no")], 2, True),
-            "all that": ([HELD, LOST, codes.Unavailable(status=503), HELD], 5, True),
+            "all that": ([HELD, LOST, codes.UnavailableError(status=503), HELD], 5, True),
             "for good": ([LOST] * 1000, 0, False),
         }
         for name, (errors, want, well) in cases.items():
@@ -632,7 +641,7 @@ class GivingUp(unittest.TestCase):
 
     def test_close_says_what_may_still_be_held(self) -> None:
         self.server.answers = {"acquire": [hang(self.server, self.clock)],
-            "give_up": [fails(codes.PermissionDenied(status=403))], "release": [], "renew": []}
+            "give_up": [fails(codes.PermissionDeniedError(status=403))], "release": [], "renew": []}
         self.blocking(Signal())
         self.clock.settle()
         p = Program(lambda: self.locks.close(timeout=1))
@@ -690,8 +699,8 @@ class OneRequest(unittest.TestCase):
         cases: list[tuple[list[Answer], type[leasehold.LeaseholdError] | None]] = [
             ([], None), ([(503, {"code": "UNAVAILABLE", "retryable": True})], None),
             ([(422, {"code": "REQUEST_ID_REUSED"})], None),
-            ([(409, {"code": "LOCK_HELD", "retryable": True})], leasehold.LockHeld),
-            ([(403, {"code": "PERMISSION_DENIED"})], codes.PermissionDenied),
+            ([(409, {"code": "LOCK_HELD", "retryable": True})], leasehold.LockHeldError),
+            ([(403, {"code": "PERMISSION_DENIED"})], codes.PermissionDeniedError),
         ]
         for answers, error in cases:
             with self.subTest(str(answers)):
@@ -742,14 +751,14 @@ class RunsGivenUp(unittest.TestCase):
         """The error says so after half a minute, and then no one holds the run."""
         p = self.begun(None)
         self.clock.run(60)
-        self.assertIsInstance(p.error, leasehold.TransportError)
+        self.assertIsInstance(p.error, leasehold.NoResponseError)
         self.assertEqual(len(self.gate.sent("give_up")), 1)
         self.assertEqual({a.request_id for a in self.gate.sent("give_up") + self.gate.sent("acquire")},
             {self.gate.sent("acquire")[0].request_id})
         self.assertEqual(self.gate.runs["job"].holder, 0)
 
     def test_a_rejection_leaves_nothing(self) -> None:
-        for err in (codes.PermissionDenied(status=403), codes.RunDiffers(status=422)):
+        for err in (codes.PermissionDeniedError(status=403), codes.RunDiffersError(status=422)):
             p = self.begun(LOST, err)
             self.gate.asked.clear()
             self.clock.run(60)
@@ -804,7 +813,7 @@ class Clones(unittest.TestCase):
         self.locks = leasehold.Locks(self.server, owner="me", ttl=30, clock=self.clock)
 
     def changed(self, end: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        return fails(codes.LeaseChanged(problem={"retryable": True, "expires_at": end}, status=409))
+        return fails(codes.LeaseChangedError(problem={"retryable": True, "expires_at": end}, status=409))
 
     def held(self) -> leasehold.Lock:
         p = Program(lambda: self.locks.hold("k").acquire())
@@ -821,8 +830,8 @@ class Clones(unittest.TestCase):
     def test_another_moved_the_end(self) -> None:
         """The lock is lost, as all renewals of this process were answered; another error in between changes nothing
         of that."""
-        limited = fails(codes.RateLimited(problem={"retryable": True}, status=429))
-        unsent = fails(leasehold.TransportError("no", sent=False))
+        limited = fails(codes.RateLimitedError(problem={"retryable": True}, status=429))
+        unsent = fails(leasehold.NoResponseError("no", sent=False))
         cases: dict[str, list[Callable[[dict[str, Any]], dict[str, Any]]]] = {
             "at first": [], "after a renewal": [but()], "after a refusal": [limited],
             "after a request that was not sent": [unsent, limited]}
@@ -831,14 +840,14 @@ class Clones(unittest.TestCase):
                 lock = self.held()
                 self.server.answers["renew"] = [*answers, self.changed("2030-01-01T00:01:00.000Z")]
                 self.clock.run(25)
-                with self.assertRaises(leasehold.LockLost) as err:
+                with self.assertRaises(leasehold.LockLostError) as err:
                     lock.check()
-                self.assertIsInstance(err.exception.__cause__, codes.LeaseChanged)
+                self.assertIsInstance(err.exception.__cause__, codes.LeaseChangedError)
                 self.assertIn("a copy of this one", str(err.exception))
                 self.assertEqual(lock.left, 0)
                 p = Program(lock.release)
                 self.clock.run(60)
-                self.assertIsInstance(p.error, leasehold.LockLost)
+                self.assertIsInstance(p.error, leasehold.LockLostError)
                 self.assertEqual([what for what, _ in self.server.sent if what == "release"], [])  # the other holds it
 
     def test_an_end_that_is_earlier(self) -> None:
@@ -852,7 +861,7 @@ class Clones(unittest.TestCase):
 
     def test_a_renewal_without_a_response_moved_it(self) -> None:
         """The lock goes on from the end that the server names; when that is changed too, it was another."""
-        for lost in (LOST, codes.Unavailable(status=503), leasehold.InvalidResponseError("no")):
+        for lost in (LOST, codes.UnavailableError(status=503), leasehold.InvalidResponseError("no")):
             with self.subTest(type(lost).__name__):
                 lock = self.held()
                 self.server.sent.clear()

@@ -38,6 +38,9 @@ class Examples(WithServer):
         out = self.run_example("asyncio_worker.py", self.server.url)
         self.assertEqual(out.count("is done"), 3)
 
+    def test_transports(self) -> None:
+        self.assertIn("/locks/traced/release: 200", self.run_example("transports.py", self.server.url))
+
     def test_readme(self) -> None:
         """Each Python block of the README runs, with its server's URL replaced."""
         blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import unittest
-from email.message import Message
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from leasehold import Client, _outcome
-from leasehold._http import Response
+from leasehold._http import Headers, Response
 from leasehold.errors import LeaseholdError
 from leasehold.machineids import ConfigurationError
 
@@ -18,7 +17,7 @@ VECTORS: dict[str, Any] = json.loads((Path(__file__).resolve().parents[3] / "con
 
 
 def response(v: dict[str, Any]) -> Response:
-    headers = Message()
+    headers = Headers()
     headers["Content-Type"] = v.get("page", "application/problem+json")
     body: dict[str, Any] = {"title": "a page"} if "page" in v else {"code": v["code"], "title": "rejected", "status": 400}
     if "retryable" in v:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 import unittest
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +26,7 @@ class Provider:
         self.clock, self.answers = clock, list(answers)
         self.asked: list[int] = []
         self.released: list[tuple[int, str, int]] = []
-        self.failure: Exception = leasehold.TransportError("no")
+        self.failure: Exception = leasehold.NoResponseError("no")
 
     def acquire(self, service: str, throughput_per_ms: int, meta: Mapping[str, str]) -> list[Lease]:
         self.asked.append(throughput_per_ms)
@@ -82,6 +84,62 @@ class Machines(unittest.TestCase):
         self.assertTrue(p.is_alive())
         self.clock.run(0.002)
         self.assertEqual(g.layout.decode(p.value).unix_ms, self.now + 80)
+
+    def test_a_call_that_would_wait_is_refused_where_an_event_loop_runs(self) -> None:
+        """At the line that is wrong, and nothing is ended; a wait for the next millisecond is none."""
+        g, p = self.generator([self.lease(begin=4000)])
+
+        def block() -> None:
+            with g:
+                self.fail("it could not be closed")
+
+        async def refused() -> None:
+            calls: list[tuple[Callable[[], object], str]] = [
+                (g.next_id, "to_thread"), (lambda: g.next_ids(3), "to_thread"), (g.close, "to_thread"), (block, "without a block")]
+            for call, instead in calls:
+                with self.subTest(instead), self.assertRaises(leasehold.EventLoopError) as err:
+                    call()
+                self.assertIn(instead, str(err.exception))
+            with self.assertRaises(TimeoutError):
+                g.next_id(timeout=0)
+
+        async def made() -> list[int]:
+            return g.next_ids(300)
+
+        asyncio.run(refused())
+        self.clock.run(4.1)
+        got = Program(lambda: asyncio.run(made()))
+        self.clock.run(0.1)
+        self.assertIsNone(got.error)
+        self.assertEqual(len(set(got.value)), 300)
+        self.assertEqual(p.released, [])
+        Program(g.close)
+        self.clock.settle()
+        self.assertEqual([r[0] for r in p.released], [5])
+        asyncio.run(self.closed_again(g))
+
+    async def closed_again(self, g: Generator) -> None:
+        g.close()
+
+    def test_the_first_lease_is_not_waited_for_where_an_event_loop_runs(self) -> None:
+        granted = threading.Event()
+
+        class Slow(Provider):
+            def acquire(self, service: str, throughput_per_ms: int, meta: Mapping[str, str]) -> list[Lease]:
+                granted.wait()
+                return []
+
+        g = Generator(Slow(self.clock))
+
+        async def first() -> int:
+            return g.next_id()
+
+        try:
+            with self.assertRaises(leasehold.EventLoopError):
+                asyncio.run(first())
+        finally:
+            granted.set()
+            g.close()
 
     def test_leases_that_cannot_be_right_are_given_back(self) -> None:
         cases: dict[str, tuple[int, int, int]] = {

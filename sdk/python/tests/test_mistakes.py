@@ -6,22 +6,21 @@ import asyncio
 import socket
 import unittest
 from collections.abc import Callable
-from email.message import Message
 from typing import Any
 from unittest import mock
 
 import leasehold
 import leasehold.once
 from leasehold import codes, locks
-from leasehold._http import Response
+from leasehold._http import Headers, Response
 from leasehold.types import AcquireRequest
 
 from test_client import Wire, http
 
 EXPIRED = b'{"code": "UNAUTHENTICATED", "title": "no identity", "status": 401, "detail": "the token has expired"}'
 
-def message(headers: dict[str, str]) -> Message:
-    m = Message()
+def message(headers: dict[str, str]) -> Headers:
+    m = Headers()
     for name, value in headers.items():
         m[name] = value
     return m
@@ -58,7 +57,7 @@ class Mistakes(unittest.TestCase):
         self.addCleanup(closed.close)
         closed.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        self.each(lambda: url, leasehold.TransportError, "no connection to " + url)
+        self.each(lambda: url, leasehold.NoResponseError, "no connection to " + url)
 
     def test_a_wrong_address_is_an_error_within_a_second(self) -> None:
         """A server that has never answered is asked three times, with pauses of 0.6 s at most. Nothing was sent, so nothing is given up. Where the caller
@@ -74,7 +73,7 @@ class Mistakes(unittest.TestCase):
             if answered:
                 client._arrived(client._clock.now(), Response(404, "", message({"Content-Type": "application/problem+json"}), b""))
             with mock.patch.object(client, "_unanswered", wraps=client._unanswered) as failed:
-                with self.assertRaises(leasehold.TransportError) as err:
+                with self.assertRaises(leasehold.NoResponseError) as err:
                     acquire(client)
                 self.assertIn("no connection to " + url, str(err.exception))
                 return failed.call_count
@@ -93,7 +92,7 @@ class Mistakes(unittest.TestCase):
             async def at_once(client: leasehold.Client) -> None:
                 held = [client.locks().hold("k" + str(n)).acquire_async() for n in range(5)]
                 for err in await asyncio.gather(*held, return_exceptions=True):
-                    self.assertIsInstance(err, leasehold.TransportError)
+                    self.assertIsInstance(err, leasehold.NoResponseError)
                 raise err  # the last of them
 
             self.assertEqual(tries(lambda c: asyncio.run(at_once(c))), 15)
@@ -109,29 +108,29 @@ class Mistakes(unittest.TestCase):
             ]
             for acquire in ways:
                 w = self.wire(page, page, page)
-                with self.assertRaises(leasehold.TransportError) as err:
+                with self.assertRaises(leasehold.InvalidResponseError) as err:
                     acquire(leasehold.Client(w.url))
                 self.assertIn(w.url + " responded 404", str(err.exception))
 
     def test_a_name_that_is_none(self) -> None:
-        self.each(lambda: "http://no-such-host.invalid", leasehold.TransportError, "no connection to http://no-such-host.invalid")
+        self.each(lambda: "http://no-such-host.invalid", leasehold.NoResponseError, "no connection to http://no-such-host.invalid")
 
     def test_a_page_of_a_proxy(self) -> None:
         for status in ("200 OK", "403 Forbidden", "404 Not Found"):
             with self.subTest(status):
                 self.each(
-                    lambda: self.wire(http(b"<html>", status, "text/html")).url, leasehold.TransportError, status, "'text/html', which is not Leasehold")
+                    lambda: self.wire(http(b"<html>", status, "text/html")).url, leasehold.InvalidResponseError, status, "'text/html', which is not Leasehold")
 
     def test_an_expired_token(self) -> None:
         """It is not asked for again."""
         for retry_for in (0.0, 10.0):
             w = self.wire(http(EXPIRED, "401 Unauthorized", "application/problem+json"))
-            with self.assertRaises(codes.Unauthenticated) as err:
+            with self.assertRaises(codes.UnauthenticatedError) as err:
                 leasehold.Client(w.url, token="t").locks(retry_for=retry_for).hold("k").acquire()
             self.assertIn("the token has expired", str(err.exception))
             self.assertEqual(len(w.sent), 1)
         self.each(
-            lambda: self.wire(http(EXPIRED, "401 Unauthorized", "application/problem+json")).url, codes.Unauthenticated, "the token has expired",
+            lambda: self.wire(http(EXPIRED, "401 Unauthorized", "application/problem+json")).url, codes.UnauthenticatedError, "the token has expired",
             token="t")
 
     def test_tls_to_a_server_without_it(self) -> None:
@@ -151,7 +150,7 @@ class Mistakes(unittest.TestCase):
                     locks.hold("k").acquire, lambda locks=locks: asyncio.run(locks.hold("k").acquire_async())]  # type: ignore[misc]
                 for acquire in ways:
                     before = w.connections
-                    with self.assertRaises(leasehold.TransportError) as err:
+                    with self.assertRaises(leasehold.NoResponseError) as err:
                         acquire()
                     self.assertIn("its address begin with http://", str(err.exception))
                     self.assertEqual(w.connections, before + 1)
@@ -159,7 +158,7 @@ class Mistakes(unittest.TestCase):
     def test_what_a_later_request_may_cure_is_told_at_once(self) -> None:
         """A server that is about to start, a proxy that does not know of it yet: before the second request there is a warning."""
         w = self.wire(http(b"<html>", "404 Not Found", "text/html"), http(EXPIRED, "401 Unauthorized", "application/problem+json"))
-        with self.assertLogs("leasehold", "WARNING") as told, self.assertRaises(codes.Unauthenticated):
+        with self.assertLogs("leasehold", "WARNING") as told, self.assertRaises(codes.UnauthenticatedError):
             leasehold.Client(w.url).locks().hold("k").acquire()
         self.assertEqual(len(told.output), 1)
         self.assertIn("which is not Leasehold", told.output[0])

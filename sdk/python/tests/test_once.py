@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import json
 import threading
 import unittest
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 from unittest import mock
 
 import leasehold
-from leasehold import codes
+from leasehold import _input, codes
 from leasehold._time import Signal
 from leasehold.once import (
-    MAX_RESULT_BYTES, Ask, Grant, Held, Permanent, RunFailedBefore, RunLock, RunLocked, RunNotStored, Uncounted, _background, current, once, run,
-    run_async,
+    MAX_RESULT_BYTES, Ask, Grant, Held, PermanentError, RunFailedError, RunLock, RunLockedError, RunNotStoredError, UncountedError, _background, current, fingerprint,
+    once, run, run_async,
 )
 
 from test_locks import Program
@@ -57,8 +59,8 @@ class Memory:
     def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Grant:
         self._begin("acquire", ask)
         r = self.runs.setdefault(ask.run_id, Stored(fingerprint=ask.fingerprint))
-        if r.fingerprint != ask.fingerprint:
-            raise codes.RunDiffers()
+        if r.fingerprint and ask.fingerprint and r.fingerprint != ask.fingerprint:
+            raise codes.RunDiffersError()
         if r.status:
             return Grant(None, reason="already_finished", failed=r.status == "FAILED", result=r.result, failure_reason=r.reason)
         if r.holder and r.end > self.clock.wall():
@@ -77,7 +79,7 @@ class Memory:
     def _held(self, held: Held) -> Stored:
         r = self.runs[held.run_id]
         if r.holder != held.token:
-            raise codes.LeaseLost()
+            raise codes.LeaseLostError()
         return r
 
     def refresh(self, held: Held, ttl: float, seconds: float, abort: Signal) -> None:
@@ -95,6 +97,29 @@ class Memory:
         self._begin("finish", (result, failed))
         r = self._held(held)
         r.status, r.result, r.reason = ("FAILED", "", failed) if result is None else ("READY", result, "")
+
+
+class Color(str, enum.Enum):
+    RED = "red"
+
+
+class Unsaid(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class Broken(dict[str, int]):
+    """A result that raises while it is written, so many times."""
+
+    def __init__(self, problem: BaseException, times: int = 1000) -> None:
+        super().__init__(a=1)
+        self.problem, self.times = problem, times
+
+    def items(self) -> Any:
+        self.times -= 1
+        if self.times >= 0:
+            raise self.problem
+        return super().items()
 
 
 class Context:
@@ -150,9 +175,14 @@ class OnceTest(unittest.TestCase):
             ("invoice-{month}", ("may",), {}, "invoice-may"), ("invoice-{month}", (), {"month": "may"}, "invoice-may"),
             ("{month}-{year}", ("may",), {}, "may-2026"), ("{month[id]}", ({"id": 7},), {}, "7"), ("{month.real}", (7,), {}, "7"),
             (lambda month, year=0: f"{month}:{year}", ("may",), {}, "may:0"), ("fixed", ("may",), {}, "fixed"),
+            ("{month}-{year}", ("2026-11",), {}, "2026~2D11-2026"), ("{year}-{month}", ("2026-11",), {}, "2026-2026-11"), ("{year}:{month}", ("a/b~c",), {}, "2026:a~2Fb~7Ec"),
+            ("{month}→{year}", ("a→b",), {}, "a~E2~86~92b→2026"), ("{{{month}}}", ("may",), {}, "{may}"), ("{month!r}-{year:06d}", ("may",), {}, "'may'-002026"),
+            ("{month:>{year}}", ("may",), {"year": 5}, "  may"), ("a {month} é", ("may 1.2_3+4@5",), {}, "a may 1.2_3+4@5 é"),
         ]
         for key, args, kwargs, want in cases:
             with self.subTest(want):
+                self.gate.runs.clear()
+
                 def job(month: Any, year: int = 2026) -> str:
                     return "done"
 
@@ -166,24 +196,50 @@ class OnceTest(unittest.TestCase):
 
         for key, month, name in (
             ("{year}", "may", "key"), ("{month[id]}", {}, "key"), ("{month.id}", 1, "key"), ("{", "may", "key"), ("{0}", "may", "key"), (lambda month: 7, "may", "key"),
-            (lambda month: None, "may", "key"), ("{month}", "", "key"), ("{month}", "a/b", "key"), ("{month}", "..", "key"), ("{month}", "x" * 257, "key"),
-            ("{month}", "a\n", "key"), ("{month}", "\ud800", "key"),
+            (lambda month: None, "may", "key"), ("{month}", "", "key"), ("a/{month}", "may", "key"), ("{month}", "..", "key"), ("{month}", "x" * 257, "key"),
+            ("{month}", "a\n", "key"), ("{month}", "\ud800", "key"), ("{month}{month}", "may", "key"), ("{month}{{}}{month}A{month}", "may", "key"), ("{month}1{month}", "may", "key"),
+            ("{month}~{month}", "may", "key"), ("{month}F-{month}", "may", "key"), ("{}", "may", "key"), ("{month:{year}}", "may", "key"), ("{month!x}", "may", "key"),
         ):
             with self.subTest(f"{key} {month!r:.20}"), self.assertRaises(leasehold.InvalidSettingError) as err:
                 self.once(key=key)(job)(month)
             self.assertEqual(err.exception.field, name)
         self.assertEqual(self.gate.asked, [])
 
+    def test_keys_that_cannot_work_are_told_where_they_are_written(self) -> None:
+        for key in ("{year}", "{", "{0}", "{}", "{a}{b}", "{a}1{b}", "{a[id]}{b}"):
+            with self.subTest(key), self.assertRaises(leasehold.InvalidSettingError) as err:
+                self.once(key=key)(lambda a, b: None)
+            self.assertEqual(err.exception.field, "key")
+
+    def test_other_arguments_make_other_keys(self) -> None:
+        pieces = ("", "a", "-", "--", ":", "~", "/", "2", "2D", "~2D", "→", "x-", "-x")
+        parts = sorted({a + b for a in pieces for b in pieces})
+        for text in ("{a}-{b}", "x-{a}--{b}-x", "{a}→{b}", "-{a}: {b}-", "{a}x{b}", "{a!s}-{b!s}"):
+            with self.subTest(text):
+                key = _input.Key(text, ("a", "b"))
+                made = {key.of({"a": a, "b": b}) for a in parts for b in parts}
+                self.assertEqual(len(made), len(parts) ** 2)
+                self.assertEqual([k for k in made if "/" in k], [])
+
     def test_settings_that_cannot_work(self) -> None:
         for name, value in (
             ("ttl", 0), ("ttl", 1.5), ("ttl", "30"), ("heartbeat", 30), ("heartbeat", 0), ("heartbeat", float("nan")), ("heartbeat", "1"), ("wait", -1), ("wait", float("nan")),
             ("wait", "1"), ("max_failures", -1), ("max_failures", 1.5), ("max_failures", True), ("owner", "x" * 257), ("owner", 5),
-            ("fingerprint", lambda: "x" * 129), ("fingerprint", lambda: 5), ("fingerprint", lambda: None),
+            ("max_takeovers", -1), ("max_takeovers", 1.5), ("max_takeovers", True), ("max_takeovers", "0"), ("ignore", "session"), ("ignore", 5), ("ignore", (5,)), ("ignore", ("other",)),
         ):
             with self.subTest(f"{name} {value!r}"), self.assertRaises(leasehold.InvalidSettingError) as err:
                 self.once(**{name: value})(lambda: self.fail("it runs"))()
             self.assertEqual(err.exception.field, name)
+        analyses = leasehold.Client("http://127.0.0.1:1").analyses()
+        with self.assertRaises(leasehold.InvalidSettingError) as err:
+            run(analyses, "a", lambda lock: self.fail("it runs"), max_takeovers=0)
+        self.assertEqual(err.exception.field, "max_takeovers")
         self.assertEqual(self.gate.asked, [])
+
+    def test_a_bound_on_takeovers(self) -> None:
+        for most in (None, 0, 2):
+            self.value(self.once(max_takeovers=most)(lambda: 1))
+            self.assertEqual(self.gate.sent("acquire")[-1].max_takeovers, most)
 
     # What later calls get.
 
@@ -201,11 +257,19 @@ class OnceTest(unittest.TestCase):
                 self.assertEqual([self.value(job), self.value(job), self.value(job)], [value] * 3)
                 self.assertEqual(len(ran), 1)
 
-    def test_the_first_call_gets_what_the_function_returned(self) -> None:
-        """Later ones what JSON makes of it."""
-        job = self.once()(lambda: {"pair": (1, 2)})
-        self.assertEqual(self.value(job), {"pair": (1, 2)})
-        self.assertEqual(self.value(job), {"pair": [1, 2]})
+    def test_the_first_call_gets_what_later_ones_get(self) -> None:
+        """What comes out of the JSON."""
+        made = {"pair": (1, 2), 3: Color.RED}
+        job = self.once()(lambda: made)
+        for _ in range(2):
+            self.assertEqual(self.value(job), {"pair": [1, 2], "3": "red"})
+        self.assertEqual(self.run_task(self.once(key="other")(self.coroutine(made))).value, {"pair": [1, 2], "3": "red"})
+
+    def coroutine(self, value: Any) -> Callable[[], Any]:
+        async def job() -> Any:
+            return value
+
+        return job
 
     def test_a_result_that_another_program_stored(self) -> None:
         self.gate.runs["job"] = Stored(status="READY", result="<xml/>")
@@ -214,28 +278,121 @@ class OnceTest(unittest.TestCase):
 
     def test_results_that_cannot_be_stored(self) -> None:
         """The work was done, and would be done again: the run is FAILED at once, with the reason."""
-        for i, (value, text) in enumerate((
-            (object(), "JSON"), (float("nan"), "JSON"), ({1: {2, 3}}, "JSON"), ("\ud800", "UTF-8"), ("x" * (MAX_RESULT_BYTES - 1), "bytes"), ("ü" * (MAX_RESULT_BYTES // 2), "bytes"),
-        )):
-            job = self.once(key=f"job-{i}")(lambda value=value: value)
-            with self.subTest(text), self.assertRaises(Permanent) as err:
-                self.value(job)
-            self.assertIn(text, str(err.exception))
-            with self.assertRaises(RunFailedBefore) as again:
-                self.value(job)
-            self.assertIn(text, str(again.exception))
-        job = self.once(key="just-fits")(lambda: "x" * (MAX_RESULT_BYTES - 2))
-        self.assertEqual(len(self.value(job)), MAX_RESULT_BYTES - 2)
+        circle: list[Any] = []
+        circle.append(circle)
+        deep: list[Any] = []
+        for _ in range(3000):
+            deep = [deep]
+        values = (
+            (object(), "JSON"), (float("nan"), "JSON"), ([float("-inf")], "JSON"), ({1: {2, 3}}, "JSON"), ({(1, 2): 3}, "keys must be str"), (circle, "Circular"), (deep, "RecursionError"),
+            (10 ** 5000, "ValueError"), (Broken(KeyError("mine")), "KeyError: 'mine'"), (Broken(UncountedError("mine")), "mine"), (Broken(Unsaid()), "Unsaid"), (Broken(SystemExit("mine")), "mine"),
+            (Broken(KeyboardInterrupt("mine")), "mine"), (Broken(asyncio.CancelledError("mine")), "mine"), (Broken(GeneratorExit("mine")), "mine"), ("\ud800", "UTF-8"),
+            ("x" * (MAX_RESULT_BYTES - 1), "bytes"), ("ü" * (MAX_RESULT_BYTES // 2), "bytes"),
+        )
+        for i, (value, text) in enumerate(values):
+            ran: list[int] = []
 
-    def test_another_payload_under_the_same_key(self) -> None:
-        @self.once(fingerprint=lambda amount: f"amount {amount}")
-        def pay(amount: int) -> int:
+            def job() -> Any:
+                ran.append(1)
+                return value
+
+            def late() -> Any:
+                self.clock.move(40, due=False)
+                return job()
+
+            async def task() -> Any:
+                return job()
+
+            for name, f in ((f"job-{i}", job), (f"late-{i}", late), (f"task-{i}", task)):
+                decorated = self.once(key=name)(f)
+                call = self.run_task if f is task else self.call
+                with self.subTest(text, name=name):
+                    ran.clear()
+                    first = call(decorated, 60).error
+                    problem = value.problem if isinstance(value, Broken) and not isinstance(value.problem, Exception) else None
+                    self.assertIsInstance(first, PermanentError if problem is None else type(problem))
+                    self.clock.run(1)
+                    self.assertEqual((self.gate.runs[name].status, len(ran)), ("FAILED", 1))
+                    self.assertIn(text, self.gate.runs[name].reason)
+                    again = call(decorated, 60).error
+                    self.assertIsInstance(again, RunFailedError)
+                    self.assertIn(text, str(again))
+                    self.assertEqual(len(ran), 1)
+        self.assertEqual(self.gate.sent("release"), [])
+        fits = self.once(key="just-fits")(lambda: "x" * (MAX_RESULT_BYTES - 2))
+        self.assertEqual(len(self.value(fits)), MAX_RESULT_BYTES - 2)
+
+    def test_an_interrupt_while_the_result_is_written(self) -> None:
+        """The work is done: its end is stored in the background, and the interrupt goes on."""
+        for i, stop in enumerate((KeyboardInterrupt, SystemExit)):
+            with self.subTest(stop.__name__):
+                value = Broken(stop(), times=1)
+                p = self.call(self.once(key=f"job-{i}")(lambda: value), 1)
+                self.assertIsInstance(p.error, stop)
+                self.clock.run(1)
+                self.assertEqual((self.gate.runs[f"job-{i}"].status, self.gate.runs[f"job-{i}"].result), ("READY", '{"a":1}'))
+        self.assertEqual(self.gate.sent("release"), [])
+
+    # Arguments.
+
+    def test_other_arguments_under_the_same_key(self) -> None:
+        """It is told what to do, and gets no result of another."""
+        @self.once(ignore=("session",))
+        def pay(amount: int, *tags: str, currency: str = "JPY", session: object = None, **more: Any) -> int:
             return amount
 
-        self.assertEqual(self.value(lambda: pay(1)), 1)
-        self.assertEqual(self.value(lambda: pay(1)), 1)
-        with self.assertRaises(leasehold.RunDiffers):
-            self.value(lambda: pay(2))
+        self.assertEqual(self.value(lambda: pay(1, "a", when=(1, {"b": 2.0}))), 1)
+        self.assertEqual(self.gate.sent("acquire")[0].fingerprint, fingerprint({"amount": 1, "tags": ["a"], "currency": "JPY", "more": {"when": [1, {"b": 2}]}}))
+        self.assertEqual(self.value(lambda: pay(1.0, "a", currency="JPY", session=object(), when=[1, {"b": 2}])), 1)
+        for other in (lambda: pay(2, "a", when=(1, {"b": 2})), lambda: pay(1, when=(1, {"b": 2})), lambda: pay(1, "a", currency="EUR", when=(1, {"b": 2})),
+                      lambda: pay(1, "a"), lambda: pay("1", "a", when=(1, {"b": 2})), lambda: pay(True, "a", when=(1, {"b": 2}))):
+            with self.assertRaises(leasehold.RunDiffersError) as err:
+                self.value(other)
+            for part in ("'job'", "say in the key", "ignore"):
+                self.assertIn(part, str(err.exception))
+
+        async def task(amount: int) -> int:
+            return amount
+
+        job = self.once(key="task")(task)
+        self.assertEqual(self.run_task(lambda: job(1)).value, 1)
+        self.assertIsInstance(self.run_task(lambda: job(2)).error, leasehold.RunDiffersError)
+
+    def test_without_arguments_that_count(self) -> None:
+        self.value(self.once()(lambda: 1))
+        self.value(lambda: self.once(ignore=("a", "b"))(lambda a, b: 1)(object(), object()))
+        self.assertEqual([a.fingerprint for a in self.gate.sent("acquire")], ["", ""])
+
+    def test_an_argument_that_json_does_not_have(self) -> None:
+        """It is named, with what to do, and nothing is sent."""
+        def job(day: Any, session: Any = None) -> int:
+            return 1
+
+        circle: list[Any] = []
+        circle.append(circle)
+        for value in (date(2026, 11, 29), b"x", {1, 2}, object(), float("nan"), 2 ** 53 + 1, 10 ** 400, {1: 2}, [{"a": [b"x"]}], "\ud800", {"\udc00": 1}, circle):
+            for key in ("job", "{day.__class__.__name__}", "{day!s:.1}"):
+                if key == "{day!s:.1}" and value == "\ud800":
+                    continue  # it is no key either
+                with self.subTest(type(value).__name__, key=key), self.assertRaises(leasehold.InvalidSettingError) as err:
+                    self.once(key=key)(job)(value)
+                self.assertEqual(err.exception.field, "day")
+                self.assertIn("ignore=('day',)", str(err.exception))
+        self.assertEqual(self.gate.asked, [])
+        with self.assertRaises(leasehold.InvalidSettingError) as err:
+            self.once(key="{day}")(job)(date(2026, 11, 29), session=object())
+        self.assertEqual(err.exception.field, "session")
+        self.assertEqual(self.gate.asked, [])
+
+    def test_an_argument_that_the_key_says(self) -> None:
+        """It need not be JSON; if it is, it counts with its type."""
+        job = self.once(key="report-{day}")(lambda day: str(day))
+        self.assertEqual(self.value(lambda: job(date(2026, 11, 29))), "2026-11-29")
+        self.assertEqual(self.value(lambda: job(date(2026, 11, 30))), "2026-11-30")
+        self.assertEqual([a.run_id for a in self.gate.sent("acquire")], ["report-2026-11-29", "report-2026-11-30"])
+        self.assertEqual(self.value(lambda: job(1)), "1")
+        with self.assertRaises(leasehold.RunDiffersError):
+            self.value(lambda: job("1"))
 
     # Failures.
 
@@ -262,7 +419,7 @@ class OnceTest(unittest.TestCase):
             ran.append(1)
             raise KeyError(len(ran))
 
-        for want in (KeyError, KeyError, RunFailedBefore, RunFailedBefore):
+        for want in (KeyError, KeyError, RunFailedError, RunFailedError):
             with self.assertRaises(want):
                 self.value(job)
         self.assertEqual(len(ran), 2)
@@ -271,21 +428,21 @@ class OnceTest(unittest.TestCase):
     def test_a_permanent_failure(self) -> None:
         @self.once()
         def job() -> None:
-            raise Permanent("the order does not exist")
+            raise PermanentError("the order does not exist")
 
-        with self.assertRaises(Permanent):
+        with self.assertRaises(PermanentError):
             self.value(job)
-        with self.assertRaises(RunFailedBefore) as err:
+        with self.assertRaises(RunFailedError) as err:
             self.value(job)
         self.assertIn("the order does not exist", str(err.exception))
 
     def test_a_failure_that_does_not_count(self) -> None:
         @self.once(max_failures=1)
         def job() -> None:
-            raise Uncounted("no credentials here")
+            raise UncountedError("no credentials here")
 
         for _ in range(3):
-            with self.assertRaises(Uncounted):
+            with self.assertRaises(UncountedError):
                 self.value(job)
         self.assertEqual(self.gate.sent("release"), ["", "", ""])
 
@@ -301,27 +458,31 @@ class OnceTest(unittest.TestCase):
         self.assertEqual(self.gate.sent("finish"), [])
 
     def test_an_end_that_cannot_be_stored(self) -> None:
-        """The caller learns that the work may be done again."""
-        self.gate.trouble["finish"] = [codes.PermissionDenied()]
-        with self.assertRaises(RunNotStored) as err:
+        """It makes the run FAILED, for the work is done; where that is refused, too, the lock is released."""
+        self.gate.trouble["finish"] = [codes.PermissionDeniedError(), codes.PermissionDeniedError()]
+        with self.assertRaises(RunNotStoredError) as err:
             self.value(self.once()(lambda: "done"))
-        self.assertIsInstance(err.exception.__cause__, codes.PermissionDenied)
+        self.assertIn("PERMISSION_DENIED", str(err.exception))
+        self.assertEqual(len(self.gate.sent("release")), 1)
+        self.gate.trouble["finish"] = [codes.PermissionDeniedError()]
+        with self.assertRaises(RunNotStoredError):
+            self.value(self.once()(lambda: "done"))
         self.assertEqual(len(self.gate.sent("release")), 1)
 
     def test_the_gate_cannot_be_reached(self) -> None:
         """For half a minute it is asked again; then the error says so, and nothing has run."""
-        self.gate.trouble["acquire"] = [leasehold.TransportError("no")] * 1000
+        self.gate.trouble["acquire"] = [leasehold.NoResponseError("no")] * 1000
         p = self.call(self.once()(lambda: self.fail("it runs")), 29)
         self.assertGreater(len({a.request_id for a in self.gate.sent("acquire")}), 0)
         self.assertEqual(len({a.request_id for a in self.gate.sent("acquire")}), 1)
         self.clock.run(2)
-        self.assertIsInstance(p.error, leasehold.TransportError)
+        self.assertIsInstance(p.error, leasehold.NoResponseError)
 
     # Others that run it.
 
     def test_while_another_runs_it(self) -> None:
         self.gate.runs["job"] = Stored(holder=99, end=self.clock.wall() + 20)
-        with self.assertRaises(RunLocked) as err:
+        with self.assertRaises(RunLockedError) as err:
             self.value(self.once()(lambda: self.fail("it runs")), 1)
         self.assertAlmostEqual(err.exception.retry_after, 20, delta=0.01)
         p = self.call(self.once(wait=60)(lambda: "done"), 17)
@@ -370,12 +531,12 @@ class OnceTest(unittest.TestCase):
         p = self.call(self.working(locks, go), 1)
         self.gate.runs["job"].holder = 99
         self.clock.run(6)
-        with self.assertRaises(leasehold.LockLost) as err:
+        with self.assertRaises(leasehold.LockLostError) as err:
             locks[0].check()
-        self.assertIsInstance(err.exception.__cause__, codes.LeaseLost)
+        self.assertIsInstance(err.exception.__cause__, codes.LeaseLostError)
         go.set()
         self.clock.run(1)
-        self.assertIsInstance(p.error, leasehold.LockLost)
+        self.assertIsInstance(p.error, leasehold.LockLostError)
         self.assertEqual((self.gate.sent("finish"), self.gate.sent("release")), ([], []))
 
     def test_a_process_that_stood_still(self) -> None:
@@ -390,7 +551,7 @@ class OnceTest(unittest.TestCase):
                 p = self.call(self.working(locks, go), 1)
                 sent = len(self.gate.asked)
                 self.clock.move(monotonic, wall, due=False)
-                with self.assertRaises(leasehold.LockLost):
+                with self.assertRaises(leasehold.LockLostError):
                     locks[0].check()
                 self.assertTrue(locks[0].lost.is_set())
                 self.assertEqual(locks[0].remaining, 0)
@@ -399,7 +560,7 @@ class OnceTest(unittest.TestCase):
                 go.set()
                 self.clock.run(1)
                 if taken:
-                    self.assertIsInstance(p.error, leasehold.LockLost)
+                    self.assertIsInstance(p.error, leasehold.LockLostError)
                 else:
                     self.assertEqual(p.value, "done")
                 self.assertEqual([name for name, _ in self.gate.asked[sent:]], ["finish"])
@@ -411,16 +572,16 @@ class OnceTest(unittest.TestCase):
         go = threading.Event()
         self.gate.slow = 26.0
         p = self.call(self.working(locks, go), 8)
-        with self.assertRaises(leasehold.LockLost):
+        with self.assertRaises(leasehold.LockLostError):
             locks[0].check()
         self.gate.runs["job"].holder = 99
         go.set()
         self.clock.run(1)
-        self.assertIsInstance(p.error, leasehold.LockLost)
+        self.assertIsInstance(p.error, leasehold.LockLostError)
 
     def test_refreshes_that_fail_are_told(self) -> None:
         told: list[BaseException] = []
-        self.gate.trouble["refresh"] = [codes.Unavailable(status=503), leasehold.TransportError("no")]
+        self.gate.trouble["refresh"] = [codes.UnavailableError(status=503), leasehold.NoResponseError("no")]
         end = Signal()
 
         @self.once(warn=told.append)
@@ -430,7 +591,7 @@ class OnceTest(unittest.TestCase):
             return "done"
 
         self.assertEqual(self.value(job), "done")
-        self.assertEqual([type(t.__cause__) for t in told], [codes.Unavailable, leasehold.TransportError])
+        self.assertEqual([type(t.__cause__) for t in told], [codes.UnavailableError, leasehold.NoResponseError])
 
     def test_current(self) -> None:
         with self.assertRaises(LookupError):
@@ -449,7 +610,7 @@ class OnceTest(unittest.TestCase):
         self.assertEqual((make_invoice.__name__, make_invoice.__doc__), ("make_invoice", "Make it."))
 
     def test_methods(self) -> None:
-        made = self.once(key="{self.name}-{part}")
+        made = self.once(key="{self.name}-{part}", ignore=("self",))
 
         class Report:
             name = "sales"
@@ -465,7 +626,7 @@ class OnceTest(unittest.TestCase):
         """The queue delivers the message three times: at first the handler fails, then it works, then the message comes once more."""
         ran: list[str] = []
 
-        @self.once(key=lambda event, context: event["Records"][0]["messageId"], max_failures=5)
+        @self.once(key=lambda event, context: event["Records"][0]["messageId"], ignore=("event", "context"), max_failures=5)
         def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
             ran.append(context.aws_request_id)
             current().check()
@@ -505,11 +666,11 @@ class OnceTest(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(self.run_task(lambda: job("good")).value, {"name": "good"})
         self.assertEqual(ran, ["good"])
-        for want in (KeyError, KeyError, RunFailedBefore):
+        for want in (KeyError, KeyError, RunFailedError):
             self.assertIsInstance(self.run_task(lambda: job("bad")).error, want)
         self.gate.runs["taken"] = Stored(holder=99, end=self.clock.wall() + 20)
-        self.assertIsInstance(self.run_task(lambda: job("taken"), 1).error, RunLocked)
-        self.assertIsInstance(self.run_task(lambda: job("a/b"), 1).error, leasehold.InvalidSettingError)
+        self.assertIsInstance(self.run_task(lambda: job("taken"), 1).error, RunLockedError)
+        self.assertIsInstance(self.run_task(lambda: job(""), 1).error, leasehold.InvalidSettingError)
 
     def test_a_coroutine_is_cancelled_when_its_run_is_lost(self) -> None:
         went_on: list[str] = []
@@ -526,7 +687,7 @@ class OnceTest(unittest.TestCase):
         async def main() -> str:
             try:
                 await job()
-            except leasehold.LockLost:
+            except leasehold.LockLostError:
                 await asyncio.sleep(0)  # the caller's own task goes on
                 return "lost"
             return "held"
@@ -549,7 +710,7 @@ class OnceTest(unittest.TestCase):
         p = self.run_task(job, 1)
         self.gate.runs["job"].holder = 99
         self.clock.run(6)
-        self.assertIsInstance(p.error, leasehold.LockLost)
+        self.assertIsInstance(p.error, leasehold.LockLostError)
         self.assertEqual(self.gate.sent("finish"), [])
 
     def test_a_caller_that_gives_up(self) -> None:
@@ -708,7 +869,7 @@ class OnceTest(unittest.TestCase):
                 raise SystemExit
             raise ValueError("mine")
 
-        self.gate.trouble["refresh"] = [codes.Unavailable(status=503)]
+        self.gate.trouble["refresh"] = [codes.UnavailableError(status=503)]
         with mock.patch("sys.excepthook") as shown:
             got = self.value(lambda: run(
                 self.gate, "job", lambda lock: str(self.clock.sleep(100)), clock=self.clock, ttl=30, on_refresh=tell, warn=tell), 120)
@@ -779,10 +940,10 @@ class OnceTest(unittest.TestCase):
         self.assertEqual((ask("a", lambda lock: f"token {lock.token}").status, ask("a", fail).result), ("ready", "token 1"))
         failed = ask("b", fail)
         self.assertEqual((failed.status, type(failed.error)), ("attempt_failed", KeyError))
-        self.gate.trouble["acquire"] = [codes.NotFound(problem={"field": "analysis_id"}, status=404)]
+        self.gate.trouble["acquire"] = [codes.NotFoundError(problem={"field": "analysis_id"}, status=404)]
         self.assertEqual(ask("c", fail).status, "unknown_analysis")
-        self.gate.trouble["acquire"] = [codes.NotFound(problem={"field": "path"}, status=404)]
-        with self.assertRaises(codes.NotFound):  # a server without runs
+        self.gate.trouble["acquire"] = [codes.NotFoundError(problem={"field": "path"}, status=404)]
+        with self.assertRaises(codes.NotFoundError):  # a server without runs
             ask("d", fail)
 
     def test_refreshes_are_told(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import leasehold
 from leasehold import publicids
 from leasehold.machineids import Generator
-from leasehold.once import _Run, once
+from leasehold.once import _Run, fingerprint, once
 
 STRANGE: tuple[Any, ...] = (
     None, "x", "", -1, 0, 1, float("nan"), float("inf"), -float("inf"), True, object(), b"x", [], {}, 1.5, 10**400, 10**5000, "\ud800", "a\nb", "9",
@@ -21,7 +21,7 @@ def _sent(do: Callable[[], object]) -> None:
     """Do what ends without a response, or at once, if its arguments can work."""
     try:
         do()
-    except (leasehold.TransportError, leasehold.UnknownOutcomeError, leasehold.codes.DeadlineExceeded, TimeoutError):
+    except (leasehold.NoResponseError, leasehold.UnknownOutcomeError, leasehold.codes.DeadlineExceededError, TimeoutError):
         pass  # no one listens there
 
 
@@ -83,12 +83,13 @@ class Settings(unittest.TestCase):
 
     def test_runs(self) -> None:
         given: dict[str, Any] = {
-            "owner": "", "request_id": "", "ttl": 30, "heartbeat": None, "max_failures": 0, "wait": 0, "fingerprint": "", "on_refresh": None, "warn": None, "clock": None}
+            "owner": "", "request_id": "", "ttl": 30, "heartbeat": None, "max_failures": 0, "max_takeovers": None, "wait": 0, "fingerprint": "", "on_refresh": None, "warn": None, "clock": None}
         gate: Any = None
-        for field in ("owner", "request_id", "ttl", "heartbeat", "max_failures", "wait", "fingerprint", "on_refresh", "warn"):
+        for field in ("owner", "request_id", "ttl", "heartbeat", "max_failures", "max_takeovers", "wait", "fingerprint", "on_refresh", "warn"):
             self.check(field, lambda v: _Run(gate, "r", **{**given, field: v}))
-        for field in ("key", "fingerprint"):
-            self.check(field, lambda v: once(gate, **{"key": "k", field: v}))
+        for field in ("key", "ignore"):
+            self.check(field, lambda v: once(gate, **{"key": "k", field: v})(lambda: None))
+        self.check("value", fingerprint)
         self.check("run_id", lambda v: _Run(gate, v, **given))
 
     def test_generators(self) -> None:

@@ -13,7 +13,7 @@ from virtual import VirtualClock
 
 TTL = 30.0
 MARGIN = 3.0
-TROUBLE = leasehold.TransportError("no")
+TROUBLE = leasehold.NoResponseError("no")
 
 
 class Terms(unittest.TestCase):
@@ -22,8 +22,8 @@ class Terms(unittest.TestCase):
         self.calls: list[str] = []
 
     def term(self, most: float | None = None) -> Term:
-        def expired(trouble: BaseException | None) -> leasehold.LockLost:
-            err = leasehold.LockLost("expired")
+        def expired(trouble: BaseException | None) -> leasehold.LockLostError:
+            err = leasehold.LockLostError("expired")
             err.__cause__ = trouble
             return err
 
@@ -35,9 +35,9 @@ class Terms(unittest.TestCase):
 
     def test_the_first_loss_stays(self) -> None:
         t = self.term()
-        first = leasehold.LockLost("first")
+        first = leasehold.LockLostError("first")
         t.lose(first)
-        t.lose(leasehold.LockLost("second"))
+        t.lose(leasehold.LockLostError("second"))
         self.clock.move(TTL)
         self.assertIs(t.look(), first)
         self.assertIs(t.settle(), first)
@@ -46,7 +46,7 @@ class Terms(unittest.TestCase):
     def test_functions_are_called_once(self) -> None:
         """However the loss is noticed, and however often."""
         losses: tuple[Callable[[Term], None], ...] = (
-            lambda t: t.lose(leasehold.LockLost("taken")), lambda t: self.clock.move(TTL), lambda t: self.clock.move(TTL, 0.0))
+            lambda t: t.lose(leasehold.LockLostError("taken")), lambda t: self.clock.move(TTL), lambda t: self.clock.move(TTL, 0.0))
         for lose in losses:
             t = self.term()
             t.when_lost(lambda: self.calls.append("second"))
@@ -55,14 +55,14 @@ class Terms(unittest.TestCase):
             for _ in range(2):
                 self.assertIsNotNone(t.look())
                 self.assertTrue(t.lost.is_set())
-                t.lose(leasehold.LockLost("again"))
+                t.lose(leasehold.LockLostError("again"))
             self.assertIsNotNone(t.settle())
             self.assertEqual(self.calls, ["lost", "second"])
             self.calls.clear()
 
     def test_a_function_that_comes_after_the_loss_is_called_at_once(self) -> None:
         t = self.term()
-        t.lose(leasehold.LockLost("taken"))
+        t.lose(leasehold.LockLostError("taken"))
         self.calls.clear()
         t.when_lost(lambda: self.calls.append("late"))
         self.assertEqual(self.calls, ["late"])
@@ -74,7 +74,7 @@ class Terms(unittest.TestCase):
         t = self.term()
         self.assertIsNone(t.settle())
         t.when_lost(lambda: self.calls.append("late"))
-        t.lose(leasehold.LockLost("taken"))
+        t.lose(leasehold.LockLostError("taken"))
         self.clock.move(2 * TTL)
         self.assertIsNone(t.look())
         self.assertIsNone(t.settle())

@@ -1,16 +1,19 @@
-"""IDs and public IDs against the golden vectors that all clients share."""
+"""IDs, public IDs and fingerprints against the golden vectors that all clients share."""
 
 from __future__ import annotations
 
 import json
+import random
+import struct
 import unittest
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from leasehold import InvalidSettingError, ids, publicids
+from leasehold import InvalidSettingError, _input, ids, publicids
 from leasehold.machineids import sign
+from leasehold.once import fingerprint
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).resolve().parents[3] / "contracts" / "vectors" / "kazahana.json").read_text())
 
@@ -39,6 +42,8 @@ class Vectors(unittest.TestCase):
                 self.assertEqual(ids.format_id(number), v["id"])
                 self.assertEqual(ids.id_to_bytes(number).hex(), v["bytes"])
                 self.assertEqual(ids.id_from_bytes(bytes.fromhex(v["bytes"])), number)
+                self.assertEqual(ids.id_to_base32(number), v["base32"])
+                self.assertEqual(ids.id_from_base32(v["base32"]), number)
                 lay = layout(v["layout"])
                 p = lay.decode(number)
                 self.assertEqual(
@@ -52,10 +57,17 @@ class Vectors(unittest.TestCase):
             with self.subTest(text), self.assertRaises(ValueError):
                 ids.parse_id(text)
 
+    def test_malformed_base32(self) -> None:
+        self.assertGreater(len(VECTORS["malformedBase32"]), 10)
+        for text in (*VECTORS["malformedBase32"], 5, None):
+            with self.subTest(text), self.assertRaises(ValueError):
+                ids.id_from_base32(text)
+
     def test_bounds(self) -> None:
         for number in (-1, 1 << 63, True, 1.0):
-            with self.subTest(number), self.assertRaises(ValueError):
-                ids.format_id(number)  # type: ignore[arg-type]
+            for write in (ids.format_id, ids.id_to_base32):
+                with self.subTest(number), self.assertRaises(ValueError):
+                    write(number)  # type: ignore[arg-type]
         for raw in (b"", b"1234567", b"123456789", b"\x80" + b"\0" * 7):
             with self.subTest(raw), self.assertRaises(ValueError):
                 ids.id_from_bytes(raw)
@@ -131,6 +143,34 @@ class Vectors(unittest.TestCase):
                 make()
             self.assertEqual(err.exception.field, field)
         self.assertNotIn("0123", repr(publicids.Key(secret=good)))
+
+
+class Fingerprints(unittest.TestCase):
+    def test_fingerprints(self) -> None:
+        vectors = json.loads((Path(__file__).resolve().parents[3] / "contracts" / "vectors" / "fingerprints.json").read_text())
+        self.assertGreater(len(vectors["fingerprints"]), 20)
+        self.assertGreater(len(vectors["refused"]), 3)
+        for v in vectors["fingerprints"]:
+            with self.subTest(v["json"]):
+                self.assertEqual(_input.canonical(json.loads(v["json"]), "it"), v["canonical"])
+                self.assertEqual(fingerprint(json.loads(v["json"])), v["fingerprint"])
+        for text in [*vectors["refused"], "9007199254740993", "NaN", "-Infinity"]:
+            with self.subTest(text), self.assertRaises(InvalidSettingError):
+                fingerprint(json.loads(text))
+
+    def test_numbers(self) -> None:
+        """As ECMAScript writes them: a number that is read back is the same, and the boundaries of its forms are as the specification has them."""
+        for number, text in (
+            (1e21, "1e+21"), (999999999999999900000.0, "999999999999999900000"), (123456789012345680000.0, "123456789012345680000"), (1e-6, "0.000001"), (9.5e-7, "9.5e-7"), (-1.25, "-1.25"),
+            (-1e-7, "-1e-7"), (100.0, "100"), (5e-324, "5e-324"), (1.7976931348623157e308, "1.7976931348623157e+308"), (-0.0, "0"), (2 ** 60, "1152921504606847000"),
+        ):
+            with self.subTest(text):
+                self.assertEqual(_input.canonical(number, "it"), text)
+        source = random.Random(8785)
+        for _ in range(5000):
+            number = struct.unpack("<d", source.randbytes(8))[0]
+            if number == number and abs(number) < float("inf"):
+                self.assertEqual(float(_input.canonical(number, "it")), number)
 
 
 if __name__ == "__main__":

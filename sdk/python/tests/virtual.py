@@ -18,9 +18,9 @@ from unittest import mock
 
 from leasehold import _steps
 from leasehold._call import on_fork
-from leasehold._time import Clock, Signal
+from leasehold._time import Clock, Moment, Signal
 from leasehold._http import Response
-from leasehold._transport import AsyncTransport, Transport
+from leasehold._transport import HTTPTransport, Request
 
 START = 1_893_456_000.0  # 2030-01-01T00:00:00Z
 STUCK = 60.0  # seconds of true time after which a test that waits for the client gives up
@@ -47,12 +47,6 @@ def watched(loops: dict[int, asyncio.BaseEventLoop]) -> asyncio.SelectorEventLoo
 
 logging.getLogger("leasehold").addHandler(logging.NullHandler())  # not on the terminal
 
-BACKGROUND: dict[int, asyncio.BaseEventLoop] = {}
-"""The event loop of the client, which all clocks share."""
-
-_steps.new_loop = lambda: watched(BACKGROUND)
-
-
 class VirtualClock(Clock):
     def __init__(self, start: float = START) -> None:
         self._changed = threading.Condition()
@@ -68,7 +62,6 @@ class VirtualClock(Clock):
         """In a child no thread of the parent waits."""
         self._changed = threading.Condition()
         self._waiting, self._sending, self._loops = {}, {}, {}
-        BACKGROUND.clear()  # a thread of the child may have the ident of one of the parent
 
     def monotonic(self) -> float:
         return self._monotonic
@@ -97,6 +90,12 @@ class VirtualClock(Clock):
         for done in ends:
             done()
 
+    def deadline(self, seconds: float) -> float:
+        return time.monotonic() + STUCK  # bound ends the request before, by this clock
+
+    def bound(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
+        return _steps._engine.timers_of(self).at(Moment(self._monotonic + seconds, float("inf")), call)
+
     def next_timer(self) -> float | None:
         """In how many seconds a timer is due."""
         with self._changed:
@@ -116,13 +115,17 @@ class VirtualClock(Clock):
 
     def busy(self) -> list[str]:
         """The threads of the client that work, but those which call functions by other clocks."""
-        others = {t.thread for clock, t in list(_steps._engine.timers.items()) if clock is not self}
+        engine = _steps._engine
+        others = {t.thread for clock, t in list(engine.timers.items()) if clock is not self}
+        with engine._changed:
+            resting = set() if engine.waiting else set(engine.resting)
+            watching = not engine.waiting
         with self._changed:
-            loops = {**self._loops, **BACKGROUND}
             return [
                 t.name for t in threading.enumerate()
                 if t.name.startswith("leasehold") and t not in others and t.ident not in self._waiting and t.ident not in self._sending
-                and not (t.ident in loops and not loops[t.ident]._ready)]  # type: ignore[attr-defined]
+                and t.ident not in resting and not (watching and t.name == "leasehold watch")
+                and not (t.ident in self._loops and not self._loops[t.ident]._ready)]  # type: ignore[attr-defined]
 
     def requests(self) -> set[int]:
         """The numbers of the requests that are under way."""
@@ -158,42 +161,33 @@ class VirtualClock(Clock):
 
     def watch_requests(self) -> contextlib.ExitStack:
         """Count the requests that are under way, whose threads do not work."""
-        clock, send, send_async = self, Transport.send, AsyncTransport.send
+        clock, send = self, HTTPTransport.send
 
-        def begin(me: object) -> None:
+        def counted(transport: HTTPTransport, request: Request, deadline: float) -> Response:
+            me = threading.get_ident()
+
+            def over() -> None:
+                with clock._changed:
+                    clock._sending.pop(me, None)
+
             with clock._changed:
                 clock._sent += 1
                 clock._sending[me] = clock._sent
-
-        def end(me: object) -> None:
-            with clock._changed:
-                clock._sending.pop(me, None)
-
-        def counted(transport: Transport, *args: Any, **kwargs: Any) -> Response:
-            me = threading.get_ident()
-            begin(me)
+            stop = request.abort.subscribe(over)  # from then on its thread has something to do
             try:
-                return send(transport, *args, **kwargs)
+                return send(transport, request, deadline)
             finally:
-                end(me)
-
-        async def counted_async(transport: AsyncTransport, *args: Any, **kwargs: Any) -> Response:
-            me = object()
-            begin(me)
-            try:
-                return await send_async(transport, *args, **kwargs)
-            finally:
-                end(me)
+                stop()
+                over()
 
         both = contextlib.ExitStack()
-        both.enter_context(mock.patch.object(Transport, "send", counted))
-        both.enter_context(mock.patch.object(AsyncTransport, "send", counted_async))
+        both.enter_context(mock.patch.object(HTTPTransport, "send", counted))
         return both
 
 
 @contextlib.contextmanager
 def no_threads(module: Any, name: str) -> Iterator[list[Callable[[], None]]]:
-    """Within it a module starts no threads of a name. The list is what the event loop is asked to call a second later."""
+    """Within it a module starts no threads of a name. The list is what the background is asked to call a second later."""
     again: list[Callable[[], None]] = []
 
     def spawn(of: str, do: Callable[[], None]) -> threading.Thread | None:

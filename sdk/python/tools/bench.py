@@ -101,7 +101,16 @@ def main() -> None:
             async with locks.hold("task"):
                 pass
 
-        async def all_of_it() -> dict[str, list[float]]:
+        blocking = {"requests": raw_requests(ports[0]), "lock": ours, "redis commands": commands, "redis lock": theirs}
+        took: dict[str, list[float]] = {}
+        for _ in range(ROUNDS):
+            for name, do in blocking.items():
+                began = time.perf_counter()
+                for _ in range(EACH):
+                    do()
+                took.setdefault(name, []).append((time.perf_counter() - began) / EACH)
+
+        async def of_tasks() -> None:
             a = tasked.Redis(port=ports[1])
             async_script = a.register_script(RELEASE)
 
@@ -113,25 +122,18 @@ def main() -> None:
                 await a.set("raw", "token", nx=True, px=30000)
                 await async_script(keys=["raw"], args=["token"])
 
-            blocking = {"requests": raw_requests(ports[0]), "lock": ours, "redis commands": commands, "redis lock": theirs}
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "lock, asyncio": ours_async, "redis commands, asyncio": commands_async, "redis lock, asyncio": theirs_async}
-            took: dict[str, list[float]] = {name: [] for name in [*blocking, *tasks]}
             for _ in range(ROUNDS):
-                for name, do in blocking.items():
-                    began = time.perf_counter()
-                    for _ in range(EACH):
-                        do()
-                    took[name].append((time.perf_counter() - began) / EACH)
                 for name, task in tasks.items():
                     began = time.perf_counter()
                     for _ in range(EACH):
                         await task()
-                    took[name].append((time.perf_counter() - began) / EACH)
+                    took.setdefault(name, []).append((time.perf_counter() - began) / EACH)
             await a.close()
-            return took
 
-        median = {name: statistics.median(times[1:]) for name, times in asyncio.run(all_of_it()).items()}
+        asyncio.run(of_tasks())
+        median = {name: statistics.median(times[1:]) for name, times in took.items()}
         for name, seconds in median.items():
             print(f"{name:26}{seconds * 1e6:8.0f} µs")
         print()

@@ -26,7 +26,7 @@ SCHEMAS = [
 
 
 def class_name(code: str) -> str:
-    return "".join(part.capitalize() for part in code.split("_")).replace("Ids", "IDs").replace("Id", "ID").replace("IDs", "IDs")
+    return "".join(part.capitalize() for part in code.split("_")) + "Error"
 
 
 def codes(vectors: dict[str, Any]) -> str:

@@ -3,19 +3,16 @@
  *
  * @module
  */
-import { InvalidArgumentError } from './codes.gen.js'
-import { type ApiError } from './errors.js'
+import { InvalidSettingError } from './fault.js'
 
 /** The error of an argument that cannot work. */
-export function invalid(field: string, detail: string): ApiError {
-  return new InvalidArgumentError({ code: 'INVALID_ARGUMENT', status: 400, retryable: false, field, detail: `${field} ${detail}` })
-}
+export const invalid = (field: string, detail: string): InvalidSettingError => new InvalidSettingError(field, detail)
 
 /** Checks a text that is part of a request. */
 export function checkText(field: string, s: unknown, most: number): string {
   if (typeof s !== 'string' || s === '' || new TextEncoder().encode(s).length > most) throw invalid(field, `must be a text of 1 to ${most} bytes`)
   // eslint-disable-next-line no-control-regex
-  if (/[\u0000-\u001f\u007f-\u009f\ud800-\udfff]/u.test(s)) throw invalid(field, 'must be valid Unicode without control characters')
+  if (/[\u0000-\u001f\u007f-\u009f\ud800-\udfff]/u.test(s)) throw invalid(field, 'must be text without control characters')
   return s
 }
 
@@ -29,6 +26,8 @@ export function checkNumber(field: string, n: unknown, least: number, most: numb
 
 /** Checks the labels of a lease. */
 export function checkLabels(field: string, labels: Readonly<Record<string, string>> = {}): void {
+  checkObject(field, labels)
+  if (Object.keys(labels).length > 32) throw invalid(field, 'must have 32 at most')
   for (const [k, v] of Object.entries(labels)) {
     checkText(field, k, 64)
     if (v !== '') checkText(`${field}.${k}`, v, 512)

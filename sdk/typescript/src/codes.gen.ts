@@ -1,6 +1,6 @@
 // Code generated from contracts/codes.yaml by scripts/generate.mjs. DO NOT EDIT.
 
-import { ApiError, type Code, type Problem } from './errors.js'
+import { ApiError, type Code } from './fault.js'
 
 /** The error of one code. */
 export interface CodedError<C extends Code> extends ApiError {
@@ -13,164 +13,152 @@ export interface CodedErrorClass<C extends Code> {
   readonly prototype: CodedError<C>
 }
 
-const classes: Record<string, typeof ApiError> = {}
-
-/** Makes the class of a code. Where a response does not say whether a retry may help, it is as the code says. */
-const of = <C extends Code>(code: C, retryable = false) => (classes[code] = class extends ApiError {
-  constructor(...[problem, ...more]: ConstructorParameters<typeof ApiError>) {
-    super({ retryable, ...problem }, ...more)
+/** Makes the class of a code: its instances are the errors with that code. A program that asks for few classes has few of them. */
+const of = <C extends Code>(code: C) => class extends ApiError {
+  static override [Symbol.hasInstance](e: unknown): boolean {
+    return e instanceof ApiError && e.code === code
   }
-}) as unknown as CodedErrorClass<C>
+} as unknown as CodedErrorClass<C>
 
 /** INVALID_ARGUMENT: invalid field. */
-export const InvalidArgumentError = of('INVALID_ARGUMENT')
+export const InvalidArgumentError = /* @__PURE__ */ of('INVALID_ARGUMENT')
 export type InvalidArgumentError = CodedError<'INVALID_ARGUMENT'>
 /** AMBIGUOUS_PATH: the path is not clear. */
-export const AmbiguousPathError = of('AMBIGUOUS_PATH')
+export const AmbiguousPathError = /* @__PURE__ */ of('AMBIGUOUS_PATH')
 export type AmbiguousPathError = CodedError<'AMBIGUOUS_PATH'>
 /** UNAUTHENTICATED: not authenticated. */
-export const UnauthenticatedError = of('UNAUTHENTICATED')
+export const UnauthenticatedError = /* @__PURE__ */ of('UNAUTHENTICATED')
 export type UnauthenticatedError = CodedError<'UNAUTHENTICATED'>
 /** PERMISSION_DENIED: permission denied. */
-export const PermissionDeniedError = of('PERMISSION_DENIED')
+export const PermissionDeniedError = /* @__PURE__ */ of('PERMISSION_DENIED')
 export type PermissionDeniedError = CodedError<'PERMISSION_DENIED'>
 /** NOT_OWNER: not the owner of the lease. */
-export const NotOwnerError = of('NOT_OWNER')
+export const NotOwnerError = /* @__PURE__ */ of('NOT_OWNER')
 export type NotOwnerError = CodedError<'NOT_OWNER'>
 /** BAD_SIGNATURE: invalid signature. */
-export const BadSignatureError = of('BAD_SIGNATURE')
+export const BadSignatureError = /* @__PURE__ */ of('BAD_SIGNATURE')
 export type BadSignatureError = CodedError<'BAD_SIGNATURE'>
 /** NOT_FOUND: not found. */
-export const NotFoundError = of('NOT_FOUND')
+export const NotFoundError = /* @__PURE__ */ of('NOT_FOUND')
 export type NotFoundError = CodedError<'NOT_FOUND'>
 /** UNKNOWN_SERVICE: unknown service. */
-export const UnknownServiceError = of('UNKNOWN_SERVICE')
+export const UnknownServiceError = /* @__PURE__ */ of('UNKNOWN_SERVICE')
 export type UnknownServiceError = CodedError<'UNKNOWN_SERVICE'>
 /** METHOD_NOT_ALLOWED: method not allowed. */
-export const MethodNotAllowedError = of('METHOD_NOT_ALLOWED')
+export const MethodNotAllowedError = /* @__PURE__ */ of('METHOD_NOT_ALLOWED')
 export type MethodNotAllowedError = CodedError<'METHOD_NOT_ALLOWED'>
 /** REQUEST_TIMEOUT: body too slow. */
-export const RequestTimeoutError = of('REQUEST_TIMEOUT', true)
+export const RequestTimeoutError = /* @__PURE__ */ of('REQUEST_TIMEOUT')
 export type RequestTimeoutError = CodedError<'REQUEST_TIMEOUT'>
 /** LOCK_HELD: lock is held. */
-export const LockHeldError = of('LOCK_HELD', true)
+export const LockHeldError = /* @__PURE__ */ of('LOCK_HELD')
 export type LockHeldError = CodedError<'LOCK_HELD'>
 /** LOCK_NOT_HELD: lock is not held. */
-export const LockNotHeldError = of('LOCK_NOT_HELD')
+export const LockNotHeldError = /* @__PURE__ */ of('LOCK_NOT_HELD')
 export type LockNotHeldError = CodedError<'LOCK_NOT_HELD'>
 /** LOCK_MODE_DIFFERS: lock has another mode. */
-export const LockModeDiffersError = of('LOCK_MODE_DIFFERS')
+export const LockModeDiffersError = /* @__PURE__ */ of('LOCK_MODE_DIFFERS')
 export type LockModeDiffersError = CodedError<'LOCK_MODE_DIFFERS'>
 /** LOCK_QUEUE_FULL: too many wait for the lock. */
-export const LockQueueFullError = of('LOCK_QUEUE_FULL', true)
+export const LockQueueFullError = /* @__PURE__ */ of('LOCK_QUEUE_FULL')
 export type LockQueueFullError = CodedError<'LOCK_QUEUE_FULL'>
 /** LOCK_DELAYED: lock is closed for its delay. */
-export const LockDelayedError = of('LOCK_DELAYED', true)
+export const LockDelayedError = /* @__PURE__ */ of('LOCK_DELAYED')
 export type LockDelayedError = CodedError<'LOCK_DELAYED'>
 /** LEASE_LOST: superseded by a newer lease. */
-export const LeaseLostError = of('LEASE_LOST')
+export const LeaseLostError = /* @__PURE__ */ of('LEASE_LOST')
 export type LeaseLostError = CodedError<'LEASE_LOST'>
 /** LEASE_EXPIRED: lease expired. */
-export const LeaseExpiredError = of('LEASE_EXPIRED')
+export const LeaseExpiredError = /* @__PURE__ */ of('LEASE_EXPIRED')
 export type LeaseExpiredError = CodedError<'LEASE_EXPIRED'>
 /** LEASE_RELEASED: lease released. */
-export const LeaseReleasedError = of('LEASE_RELEASED')
+export const LeaseReleasedError = /* @__PURE__ */ of('LEASE_RELEASED')
 export type LeaseReleasedError = CodedError<'LEASE_RELEASED'>
 /** LEASE_CHANGED: lease changed. */
-export const LeaseChangedError = of('LEASE_CHANGED', true)
+export const LeaseChangedError = /* @__PURE__ */ of('LEASE_CHANGED')
 export type LeaseChangedError = CodedError<'LEASE_CHANGED'>
 /** TOO_LATE: too late. */
-export const TooLateError = of('TOO_LATE')
+export const TooLateError = /* @__PURE__ */ of('TOO_LATE')
 export type TooLateError = CodedError<'TOO_LATE'>
 /** LOCK_UNREADABLE: lock cannot be judged. */
-export const LockUnreadableError = of('LOCK_UNREADABLE')
+export const LockUnreadableError = /* @__PURE__ */ of('LOCK_UNREADABLE')
 export type LockUnreadableError = CodedError<'LOCK_UNREADABLE'>
 /** STALE_TOKEN: stale fencing token. */
-export const StaleTokenError = of('STALE_TOKEN')
+export const StaleTokenError = /* @__PURE__ */ of('STALE_TOKEN')
 export type StaleTokenError = CodedError<'STALE_TOKEN'>
-/** TOPOLOGY_UNDETERMINED: no member to place on. */
-export const TopologyUndeterminedError = of('TOPOLOGY_UNDETERMINED', true)
-export type TopologyUndeterminedError = CodedError<'TOPOLOGY_UNDETERMINED'>
-/** NO_ELIGIBLE_MEMBER: no eligible member. */
-export const NoEligibleMemberError = of('NO_ELIGIBLE_MEMBER', true)
-export type NoEligibleMemberError = CodedError<'NO_ELIGIBLE_MEMBER'>
-/** ACTIVATION_LOCKED: identity is being activated. */
-export const ActivationLockedError = of('ACTIVATION_LOCKED', true)
-export type ActivationLockedError = CodedError<'ACTIVATION_LOCKED'>
-/** MEMBER_EXISTS: member of this name lives. */
-export const MemberExistsError = of('MEMBER_EXISTS', true)
-export type MemberExistsError = CodedError<'MEMBER_EXISTS'>
-/** CLUSTER_FULL: cluster is full. */
-export const ClusterFullError = of('CLUSTER_FULL', true)
-export type ClusterFullError = CodedError<'CLUSTER_FULL'>
 /** ANALYSIS_LOCKED: analysis is locked. */
-export const AnalysisLockedError = of('ANALYSIS_LOCKED', true)
+export const AnalysisLockedError = /* @__PURE__ */ of('ANALYSIS_LOCKED')
 export type AnalysisLockedError = CodedError<'ANALYSIS_LOCKED'>
 /** RUN_INTERRUPTED: run interrupted. */
-export const RunInterruptedError = of('RUN_INTERRUPTED', true)
+export const RunInterruptedError = /* @__PURE__ */ of('RUN_INTERRUPTED')
 export type RunInterruptedError = CodedError<'RUN_INTERRUPTED'>
 /** ALREADY_FINISHED: already finished. */
-export const AlreadyFinishedError = of('ALREADY_FINISHED')
+export const AlreadyFinishedError = /* @__PURE__ */ of('ALREADY_FINISHED')
 export type AlreadyFinishedError = CodedError<'ALREADY_FINISHED'>
-/** ANALYSIS_NOT_FAILED: analysis is not FAILED. */
-export const AnalysisNotFailedError = of('ANALYSIS_NOT_FAILED')
-export type AnalysisNotFailedError = CodedError<'ANALYSIS_NOT_FAILED'>
-/** ANALYSIS_CHANGED: analysis has changed. */
-export const AnalysisChangedError = of('ANALYSIS_CHANGED')
-export type AnalysisChangedError = CodedError<'ANALYSIS_CHANGED'>
+/** NOT_FAILED: only what is FAILED can be retried. */
+export const NotFailedError = /* @__PURE__ */ of('NOT_FAILED')
+export type NotFailedError = CodedError<'NOT_FAILED'>
+/** NOT_READY: only a run that is READY can be run again. */
+export const NotReadyError = /* @__PURE__ */ of('NOT_READY')
+export type NotReadyError = CodedError<'NOT_READY'>
+/** END_CHANGED: it ended at another time. */
+export const EndChangedError = /* @__PURE__ */ of('END_CHANGED')
+export type EndChangedError = CodedError<'END_CHANGED'>
+/** RUN_IN_PROGRESS: a worker runs it. */
+export const RunInProgressError = /* @__PURE__ */ of('RUN_IN_PROGRESS')
+export type RunInProgressError = CodedError<'RUN_IN_PROGRESS'>
 /** PAYLOAD_TOO_LARGE: body too large. */
-export const PayloadTooLargeError = of('PAYLOAD_TOO_LARGE')
+export const PayloadTooLargeError = /* @__PURE__ */ of('PAYLOAD_TOO_LARGE')
 export type PayloadTooLargeError = CodedError<'PAYLOAD_TOO_LARGE'>
 /** REQUEST_ID_REUSED: request_id used before. */
-export const RequestIdReusedError = of('REQUEST_ID_REUSED')
+export const RequestIdReusedError = /* @__PURE__ */ of('REQUEST_ID_REUSED')
 export type RequestIdReusedError = CodedError<'REQUEST_ID_REUSED'>
 /** RUN_DIFFERS: run of something else. */
-export const RunDiffersError = of('RUN_DIFFERS')
+export const RunDiffersError = /* @__PURE__ */ of('RUN_DIFFERS')
 export type RunDiffersError = CodedError<'RUN_DIFFERS'>
 /** ATTEMPT_FAILED: run failed. */
-export const AttemptFailedError = of('ATTEMPT_FAILED', true)
+export const AttemptFailedError = /* @__PURE__ */ of('ATTEMPT_FAILED')
 export type AttemptFailedError = CodedError<'ATTEMPT_FAILED'>
 /** INTERNAL: internal error. */
-export const InternalError = of('INTERNAL')
+export const InternalError = /* @__PURE__ */ of('INTERNAL')
 export type InternalError = CodedError<'INTERNAL'>
 /** DOCUMENT_DAMAGED: stored document is damaged. */
-export const DocumentDamagedError = of('DOCUMENT_DAMAGED')
+export const DocumentDamagedError = /* @__PURE__ */ of('DOCUMENT_DAMAGED')
 export type DocumentDamagedError = CodedError<'DOCUMENT_DAMAGED'>
 /** NOT_CONFIGURED: not configured. */
-export const NotConfiguredError = of('NOT_CONFIGURED')
+export const NotConfiguredError = /* @__PURE__ */ of('NOT_CONFIGURED')
 export type NotConfiguredError = CodedError<'NOT_CONFIGURED'>
 /** UNAVAILABLE: store unavailable. */
-export const UnavailableError = of('UNAVAILABLE', true)
+export const UnavailableError = /* @__PURE__ */ of('UNAVAILABLE')
 export type UnavailableError = CodedError<'UNAVAILABLE'>
 /** MACHINE_IDS_EXHAUSTED: no free machine ID. */
-export const MachineIdsExhaustedError = of('MACHINE_IDS_EXHAUSTED', true)
+export const MachineIdsExhaustedError = /* @__PURE__ */ of('MACHINE_IDS_EXHAUSTED')
 export type MachineIdsExhaustedError = CodedError<'MACHINE_IDS_EXHAUSTED'>
 /** MACHINE_ID_LIMIT: too many machine IDs. */
-export const MachineIdLimitError = of('MACHINE_ID_LIMIT', true)
+export const MachineIdLimitError = /* @__PURE__ */ of('MACHINE_ID_LIMIT')
 export type MachineIdLimitError = CodedError<'MACHINE_ID_LIMIT'>
 /** LOCK_LIMIT: too many locks. */
-export const LockLimitError = of('LOCK_LIMIT', true)
+export const LockLimitError = /* @__PURE__ */ of('LOCK_LIMIT')
 export type LockLimitError = CodedError<'LOCK_LIMIT'>
 /** RUN_LIMIT: too many runs. */
-export const RunLimitError = of('RUN_LIMIT', true)
+export const RunLimitError = /* @__PURE__ */ of('RUN_LIMIT')
 export type RunLimitError = CodedError<'RUN_LIMIT'>
-/** PLACEMENT_LIMIT: too many identities or clusters. */
-export const PlacementLimitError = of('PLACEMENT_LIMIT', true)
-export type PlacementLimitError = CodedError<'PLACEMENT_LIMIT'>
 /** RATE_LIMITED: too many requests. */
-export const RateLimitedError = of('RATE_LIMITED', true)
+export const RateLimitedError = /* @__PURE__ */ of('RATE_LIMITED')
 export type RateLimitedError = CodedError<'RATE_LIMITED'>
 /** OVERLOADED: server overloaded. */
-export const OverloadedError = of('OVERLOADED', true)
+export const OverloadedError = /* @__PURE__ */ of('OVERLOADED')
 export type OverloadedError = CodedError<'OVERLOADED'>
 /** CLOCK_SKEW: clock skew too large. */
-export const ClockSkewError = of('CLOCK_SKEW', true)
+export const ClockSkewError = /* @__PURE__ */ of('CLOCK_SKEW')
 export type ClockSkewError = CodedError<'CLOCK_SKEW'>
 /** DEADLINE_EXCEEDED: store timed out. */
-export const DeadlineExceededError = of('DEADLINE_EXCEEDED', true)
+export const DeadlineExceededError = /* @__PURE__ */ of('DEADLINE_EXCEEDED')
 export type DeadlineExceededError = CodedError<'DEADLINE_EXCEEDED'>
 
-/** Makes the error of a problem, of the class of its code. A code that this version does not know is an {@link ApiError}. */
-export function apiError(problem: Partial<Problem> & { readonly code: Code }, retryAfter = 0): ApiError {
-  return new ((Object.hasOwn(classes, problem.code) && classes[problem.code]) || ApiError)(problem, retryAfter)
-}
+/** The codes of which a retry may help, although the status does not say so, where a response does not say it. */
+const retryable = /^(LOCK_HELD|LOCK_QUEUE_FULL|LOCK_DELAYED|LEASE_CHANGED|TOPOLOGY_UNDETERMINED|NO_ELIGIBLE_MEMBER|ACTIVATION_LOCKED|MEMBER_EXISTS|CLUSTER_FULL|ANALYSIS_LOCKED|RUN_INTERRUPTED|RUN_IN_PROGRESS|ATTEMPT_FAILED)$/
+
+/** Makes the error of a problem. */
+export const apiError = (problem: ConstructorParameters<typeof ApiError>[0], retryAfter = 0, options?: ErrorOptions): ApiError =>
+  new ApiError({ ...(retryable.test(problem.code) && { retryable: true }), ...problem }, retryAfter, options)

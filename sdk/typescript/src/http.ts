@@ -5,7 +5,7 @@
  */
 import { checkFunction, checkObject, checkText, invalid } from './check.js'
 import { RequestIdReusedError, apiError } from './codes.gen.js'
-import { ApiError, ConnectionError, InvalidResponseError, type Code } from './errors.js'
+import { ApiError, NoResponseError, InvalidResponseError, type Code } from './fault.js'
 import { isFinal, isSettled, messageOf, retryAfter } from './judge.js'
 import type { AbortSignal, Fetch, Url } from './platform.js'
 import { type Clock, Scope, orAborted, pauseBefore, systemClock, tryTime } from './time.js'
@@ -16,8 +16,11 @@ export interface ServerOptions {
   readonly url: string | Url
   /** The tenant whose locks and runs they are. */
   readonly tenant: string
-  /** A bearer token, or a function that returns one for each request. Without it the request has no Authorization. */
-  readonly token?: string | (() => string | Promise<string>)
+  /**
+   * A bearer token, or a function that returns one for each request. After a 401 the function is called once more, with the token that was rejected: if it has another
+   * one, the request is sent again. Without a token the request has no Authorization.
+   */
+  readonly token?: string | ((rejected?: string) => string | Promise<string>)
   /**
    * Who asks, for people and for other programs; it gives no rights. Where the server authenticates, it is the suffix of the token's subject: 1 to 64 letters,
    * digits, ".", "_" and "-". Left out, it is "js-" and random characters.
@@ -50,7 +53,7 @@ export function segment(field: string, s: string, most: number): string {
 
 /** Checks a token. It is not repeated in the error. */
 function checkToken(token: unknown): string {
-  if (typeof token !== 'string' || !/^[!-~]+$/.test(token)) throw invalid('token', 'must be one word of ASCII')
+  if (typeof token !== 'string' || !/^[!-~]+$/.test(token)) throw invalid('token', 'must be a word of ASCII')
   return token
 }
 
@@ -58,7 +61,7 @@ function checkToken(token: unknown): string {
 export function parseJSON(text: string): unknown {
   for (const [n] of text.matchAll(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g)) {
     if (n.length > 15 && /^-?\d+$/.test(n) && BigInt(n) > 2n ** 53n) {
-      throw new Error(`${n} has too many digits`)
+      throw new Error(`${n} is too large`)
     }
   }
   return JSON.parse(text)
@@ -69,7 +72,9 @@ export class Server {
   readonly clock: Clock
   readonly base: string
   readonly tenant: string
-  readonly owner: string
+  /** The path of what is the tenant's. */
+  readonly root: string
+  #owner: string | undefined
   readonly #fetch: Fetch
   readonly #token: ServerOptions['token']
   #ahead = 0 // of the server's time before the wall clock
@@ -95,8 +100,9 @@ export class Server {
       }
     }
     this.base = url.origin + url.pathname.replace(/\/+$/, '')
-    this.tenant = `/v1/tenants/${segment('tenant', o.tenant, 128)}`
-    this.owner = checkText('owner', o.owner ?? `js-${randomID().slice(0, 12)}`, 256)
+    this.root = `/v1/tenants/${segment('tenant', o.tenant, 128)}`
+    this.tenant = o.tenant
+    if (o.owner !== undefined) this.#owner = checkText('owner', o.owner, 256)
     this.clock = o.clock ?? systemClock
     // Not a method of this object: the fetch of browsers must not be called on another one.
     const own = o.fetch ?? fetch
@@ -105,14 +111,19 @@ export class Server {
     this.#token = o.token
   }
 
+  /** Who asks. It is drawn when it is first asked for: where a client is made as the program is loaded, edge workers forbid chance. */
+  get owner(): string {
+    return (this.#owner ??= `js-${randomID().slice(0, 12)}`)
+  }
+
   /**
    * Sends a request once and returns the JSON of its response.
    *
    * @param timeout how long the whole exchange may take, in milliseconds
-   * @throws the reason of the signal if that is aborted, an ApiError, a ConnectionError, or an InvalidResponseError
+   * @throws the reason of the signal if that is aborted, an ApiError, a NoResponseError, or an InvalidResponseError
    */
   async send(method: string, path: string, body: unknown, timeout: number, signal?: AbortSignal): Promise<Record<string, unknown>> {
-    const late = new ConnectionError(`no response within ${timeout} ms`)
+    const late = new NoResponseError(`no response within ${timeout} ms`)
     const scope = new Scope(signal).within(this.clock, timeout, () => late)
     try {
       return await orAborted(this.#send(method, path, body, scope.signal), scope.signal)
@@ -147,7 +158,7 @@ export class Server {
    * @returns why the server may not know it; undefined if it does
    */
   async giveUp(path: string, body: object): Promise<unknown> {
-    const late = new ConnectionError(`no response within ${insistTime} ms`)
+    const late = new NoResponseError(`no response within ${insistTime} ms`)
     const scope = new Scope().within(this.clock, insistTime, () => late)
     for (let retry = 0; ; retry++) {
       let error: unknown
@@ -177,24 +188,37 @@ export class Server {
    * answered. A proxy whose server is away says so by its status, and one that is busy.
    */
   unmet(e: unknown): boolean {
-    const { unsent, status } = e as { unsent?: boolean; status?: number }
-    return !this.#met && (unsent || status! < 408)
+    const { sent, status } = e as { sent?: boolean; status?: number }
+    return !this.#met && (sent === false || status! < 408)
   }
 
   async #send(method: string, path: string, body: unknown, signal: AbortSignal): Promise<Record<string, unknown>> {
+    const own = this.#token
+    if (typeof own !== 'function') return this.#exchange(method, path, body, signal, own)
+    const get = async (rejected?: string) => {
+      try {
+        return await own(rejected)
+      } catch (cause) {
+        throw Object.assign(new NoResponseError(`no token: ${messageOf(cause)}`, { cause }), { sent: false })
+      }
+    }
+    const token = checkToken(await get())
+    try {
+      return await this.#exchange(method, path, body, signal, token)
+    } catch (e) {
+      const next = (e as ApiError).status === 401 ? checkToken(await get(token)) : token
+      if (next === token) throw e
+      return this.#exchange(method, path, body, signal, next)
+    }
+  }
+
+  async #exchange(method: string, path: string, body: unknown, signal: AbortSignal, token?: string): Promise<Record<string, unknown>> {
     const headers: Record<string, string> = { accept: 'application/json' }
     if (body !== undefined) headers['content-type'] = 'application/json'
     // What resolves escapes on the way must not make another name of one.
-    if (path.includes('%')) headers['leasehold-path'] = path
-    if (this.#token !== undefined) {
-      let token: unknown = this.#token
-      try {
-        if (typeof token === 'function') token = await token()
-      } catch (cause) {
-        throw new ConnectionError(`no token: ${messageOf(cause)}`, { cause })
-      }
-      headers['authorization'] = `Bearer ${checkToken(token)}`
-    }
+    const [plain = ''] = path.split('?')
+    if (plain.includes('%')) headers['leasehold-path'] = plain
+    if (token !== undefined) headers['authorization'] = `Bearer ${token}`
     let response: Response
     let text: string
     try {
@@ -211,8 +235,8 @@ export class Server {
       cause = (cause as Error).cause ?? cause
       const { code = messageOf(cause) } = cause as { code?: string }
       const untrusted = /^\w*(WRONG|CERT|VERIF)| \(Con.+: (inv|rec)/.test(code)
-      const unsent = untrusted || /^\w*(REFUSED|NOTF)| \(Con/.test(code)
-      throw Object.assign(new ConnectionError(`no response of ${this.base}: ${messageOf(cause) || code}`, { cause }), { untrusted, unsent })
+      const sent = !(untrusted || /^\w*(REFUSED|NOTF)| \(Con/.test(code))
+      throw Object.assign(new NoResponseError(`no response of ${this.base}: ${messageOf(cause) || code}`, { cause }), { untrusted, sent })
     }
     const { status } = response
     const after = asksFor(response, this.clock)

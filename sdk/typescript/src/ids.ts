@@ -3,7 +3,7 @@
  *
  * @packageDocumentation
  */
-export { decodeId, defaultLayout, firstId, formatId, idBytes, parseId } from './layout.js'
+export { decodeId, defaultLayout, firstId, formatId, idBytes, idFromBase32, idToBase32, parseId } from './layout.js'
 export type { IdParts, Layout } from './layout.js'
 export {
   ClockBackwardError, ConfigurationError, EpochMismatchError, HttpLeaseProvider, IdGenerator, LeaseAcquisitionError, NoProviderError, TimeRangeError,

@@ -4,7 +4,7 @@
  * @module
  */
 import { DocumentDamagedError, NotConfiguredError, OverloadedError } from './codes.gen.js'
-import { ApiError, ConnectionError, InvalidResponseError } from './errors.js'
+import { ApiError, InvalidResponseError, InvalidSettingError, NoResponseError } from './fault.js'
 
 /** What an error says, which may be anything that was thrown. */
 export function messageOf(e: unknown): string {
@@ -22,12 +22,12 @@ export function retryAfter(e: unknown): number {
 
 /** Whether the same request would be rejected again: the response does not say that a retry may help, and it is no failure of the server that may pass. */
 export function isFinal(e: unknown): boolean {
-  return (e instanceof ConnectionError && e.untrusted) || (e instanceof ApiError && !e.retryable && (e.status < 500 || e.status === 501 || e instanceof DocumentDamagedError))
+  return e instanceof InvalidSettingError || (e instanceof NoResponseError && e.untrusted) || (e instanceof ApiError && !e.retryable && (e.status < 500 || e.status === 501 || e instanceof DocumentDamagedError))
 }
 
 /** Whether a request that failed may have been carried out, or may still be. */
 export function isUnsettled(e: unknown): boolean {
-  if (!(e instanceof ApiError)) return !(e instanceof ConnectionError && e.unsent)
+  if (!(e instanceof ApiError)) return !(e instanceof InvalidSettingError || (e instanceof NoResponseError && !e.sent))
   return e.status >= 500 && !(e instanceof OverloadedError || e instanceof DocumentDamagedError || e instanceof NotConfiguredError)
 }
 

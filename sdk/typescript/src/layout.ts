@@ -56,6 +56,25 @@ export function formatId(id: bigint): string {
   return id.toString()
 }
 
+const base32 = /^[0-7][0-9A-V]{12}$/
+
+/**
+ * The ID in 13 digits of base 32 (0 to 9, A to V), with zeros in front: these texts sort as IDs do, which decimal digits do not, as there are more of them from
+ * year to year.
+ */
+export function idToBase32(id: bigint): string {
+  formatId(id) // which checks it
+  return id.toString(32).toUpperCase().padStart(13, '0')
+}
+
+/** Reads what {@link idToBase32} writes, and nothing else. */
+export function idFromBase32(s: string): bigint {
+  if (typeof s !== 'string' || !base32.test(s)) throw invalid('id', `${typeof s === 'string' ? JSON.stringify(s) : String(s)} must be 13 digits from 0 to 9 and A to V, the first of them 7 at most`)
+  let id = 0n
+  for (const digit of s) id = (id << 5n) | BigInt(parseInt(digit, 32))
+  return id
+}
+
 /** The ID in 8 bytes, big-endian: bytes sort as IDs do. */
 export function idBytes(id: bigint): Uint8Array<ArrayBuffer> {
   formatId(id)

@@ -3,13 +3,11 @@
  *
  * @module
  */
-import { InvalidResponseError } from './errors.js'
+import { InvalidResponseError } from './fault.js'
 import type { components } from './types.gen.js'
 
 export type Lease = components['schemas']['Lease']
-export type LockSet = components['schemas']['LockSet']
 export type AcquireRequest = components['schemas']['AcquireRequest']
-type Token = components['schemas']['LockSetToken']
 export type Json = Record<string, unknown>
 
 export function bad(detail: string): never {
@@ -72,16 +70,4 @@ export function checkLease(got: Json, a: Asked, key: string, r: AcquireRequest, 
   const permit = count(got['permit'] ?? 0, 'permit', Math.min(1, permits))
   if (permit > permits) bad(`it has the permit ${permit} of ${permits}`)
   return got as unknown as Lease
-}
-
-/** Checks several leases. */
-export function checkSet(got: Json, a: Asked, keys: readonly string[], of?: readonly Token[]): Token[] {
-  text(got['tenant_id'], 'tenant_id', a.tenant)
-  owner(got['owner_id'], a.owner)
-  const leases = got['leases']
-  if (!Array.isArray(leases) || leases.length !== keys.length) bad('it has other locks')
-  return keys.map((key) => {
-    const l = (leases as Json[]).find((l) => l?.['lock_key'] === key) ?? bad(`it has no lock ${key}`)
-    return { lock_key: key, fencing_token: token(l['fencing_token'], of?.find((t) => t.lock_key === key)?.fencing_token) }
-  })
 }

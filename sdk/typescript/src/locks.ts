@@ -4,14 +4,14 @@
  *
  * @module
  */
-import { checkFunction, checkLabels, checkNumber, checkObject, invalid } from './check.js'
-import { LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockQueueFullError, OverloadedError, RequestIdReusedError, apiError } from './codes.gen.js'
-import { ApiError, ClosedError, ConnectionError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError, isGone } from './errors.js'
+import { checkFunction, checkLabels, checkNumber, checkObject, checkText, invalid } from './check.js'
+import { LeaseChangedError, LeaseExpiredError, LockDelayedError, LockHeldError, LockQueueFullError, NotFoundError, OverloadedError, RequestIdReusedError, apiError } from './codes.gen.js'
+import { ApiError, ClosedError, NoResponseError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError, isGone } from './fault.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isSettled, isUnsettled, messageOf, retryAfter } from './judge.js'
-import { type AcquireRequest, type Asked, bad, checkLease, checkReleased, checkSet, count, text } from './lease.js'
+import { type AcquireRequest, bad, checkLease, checkReleased, count, text } from './lease.js'
 import type { AbortSignal } from './platform.js'
-import { Term } from './term.js'
+import { Term, consulting } from './term.js'
 import { type Clock, type Moment, Scope, add, backoff, callTime, elapsed, endOf, hasten, moment, patience, pause, pauseBefore, sleepUntil, tryTime, until } from './time.js'
 import type { components } from './types.gen.js'
 
@@ -32,7 +32,7 @@ export interface LocksOptions extends ServerOptions {
    */
   readonly retryFor?: number
   /** Is called for each event, in their order. An error that it throws is dropped. */
-  readonly onEvent?: (event: LockEvent) => void
+  readonly observe?: (event: LockEvent) => void
 }
 
 /** What happened to a lock. */
@@ -40,20 +40,24 @@ export interface LockEvent {
   /**
    * `waiting`: for a lock; `error` is why, `after` when it is asked for again, in milliseconds. `acquired`. `taken`: a grant of a rate. `renewed`.
    * `renewal-failed`: and is to be tried again. `lost`: `error` is the reason of the signal. `released`. `release-failed`: the lease expires.
-   * `abandoned`: an acquire that was given up; `error` is why what it may have obtained may still be held.
+   * `abandoned`: an acquire that was given up; `error` is why what it may have obtained may still be held. `forgotten`: no one has the lock any more, so it is not
+   * renewed; its lease is left to expire.
    */
-  readonly type: 'waiting' | 'acquired' | 'taken' | 'renewed' | 'renewal-failed' | 'lost' | 'released' | 'release-failed' | 'abandoned'
+  readonly type: 'waiting' | 'acquired' | 'taken' | 'renewed' | 'renewal-failed' | 'lost' | 'released' | 'release-failed' | 'abandoned' | 'forgotten'
   readonly key: string
   readonly token?: number
   readonly after?: number
   readonly error?: unknown
 }
 
+/** Waits without a bound, until the lock is had or the signal ends the wait. */
+export const FOREVER = Infinity
+
 /** How a lock is waited for. Times are in milliseconds. */
 export interface WaitOptions {
   /** Ask once: if the lock cannot be had now, the result is null. */
   readonly ifAvailable?: boolean
-  /** How long to wait for a lock that is held; without a bound if left out, and not at all if 0. While no response says whether it is held, that lasts for `retryFor` longer at most. */
+  /** How long to wait for a lock that is held: {@link FOREVER} if left out, and not at all if 0. While no response says whether it is held, that lasts for `retryFor` longer at most. */
   readonly wait?: number
   /** Between two requests while the server does not wait itself, at most; 100 or more, 2000 if left out. */
   readonly poll?: number
@@ -85,8 +89,17 @@ export interface LockOptions extends WaitOptions {
   readonly margin?: number
 }
 
-/** What several locks can be asked for with: they have one holder each, and no line. */
-export type LockSetOptions = Pick<LockOptions, 'ifAvailable' | 'wait' | 'poll' | 'metadata' | 'signal' | 'ttl' | 'maxHold' | 'margin'>
+/** How a lock is read. */
+export interface QueryOptions {
+  /** Ends it with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Which locks are read. */
+export interface ListOptions extends QueryOptions {
+  /** What their keys begin with. */
+  readonly prefix?: string
+}
 
 /** How often something may be done: in any `window` of so many milliseconds, `limit` times at most. */
 export interface Rate {
@@ -101,10 +114,12 @@ const waitTime = 20_000 // for which one request asks the server to wait, at mos
 const atOnceTime = 3_000 // within which a caller that does not wait learns that no response arrives
 const placedPause = 2_000 // between two requests of one that waits in line
 const lastLook = 500 // before the end of a wait that a pause would outlast, when the request is sent again
+const numbers = [['permits', 1, 100, 1], ['maxWaiting', 1, 100, 1], ['lockDelay', 0, 3_600_000, 1000], ['wait', 0, FOREVER, 0], ['maxHold', 1, FOREVER, 0]] as const
+const choices = [['ifAvailable', true, false], ['fair', true, false], ['replace', true, false], ['mode', 'exclusive', 'shared']] as const
 const fewPolls = 5 // requests without a wait when the server has no room for those who wait
 
 /** A lease as the rules below need it, of one lock or of several. */
-interface Granted {
+export interface Granted {
   readonly token: number
   readonly tokens: ReadonlyMap<string, number>
   readonly permit: number
@@ -114,7 +129,7 @@ interface Granted {
 }
 
 /** What is asked for: one lock, or several. */
-interface Subject {
+export interface Subject {
   readonly name: string
   /** Whether the server waits for it. */
   readonly waits: boolean
@@ -135,23 +150,40 @@ interface Settings {
   readonly o: LockOptions
 }
 
+/** What is built on locks needs of them. */
+interface Inner {
+  readonly server: Server
+  readonly closed: AbortSignal
+  acquire(subject: Subject, options: LockOptions): Promise<Lock | null>
+  run<T>(acquire: () => Promise<Lock | null>, work: (lock: Lock) => T | Promise<T>): Promise<T>
+}
+
 /** Locks of one tenant. Its methods may be called while others are under way. */
 export class Locks {
   readonly #server: Server
-  readonly #asked: Asked
   readonly #o: LocksOptions
   readonly #closed = new Scope()
-  readonly #held = new Set<Lock>()
+  readonly #held = new Set<Keeper>()
   /** What goes on in the background. */
   readonly #underway = new Set<Promise<unknown>>()
 
-  /** Makes a client; nothing is sent. An option that cannot work is an InvalidArgumentError that names it. */
+  /** Makes a client; nothing is sent. An option that cannot work is an InvalidSettingError that names it. */
   constructor(options: LocksOptions) {
     this.#server = new Server(options)
-    this.#asked = { tenant: options.tenant, owner: this.#server.owner }
     this.#o = options
     this.#settings({})
-    if (options.onEvent) checkFunction('onEvent', options.onEvent)
+    if (options.observe) checkFunction('observe', options.observe)
+  }
+
+  /** @internal For what is built on locks. */
+  get inner(): Inner {
+    return { server: this.#server, closed: this.#closed.signal, acquire: (subject, o) => this.#acquire(subject, o), run: (acquire, work) => this.#run(acquire, work) }
+  }
+
+  /** @internal Checks what a lock is to be acquired with. */
+  check(key: string, options: LockOptions): void {
+    this.#path(key)
+    this.#settings(options)
   }
 
   /** Under which name the client holds locks, as it tells the server. */
@@ -170,7 +202,7 @@ export class Locks {
   request<T>(key: string, options: LockOptions & { readonly ifAvailable?: false }, work: (lock: Lock) => T | Promise<T>): Promise<T>
   request<T>(key: string, options: LockOptions, work: (lock: Lock | null) => T | Promise<T>): Promise<T>
   request<T>(key: string, options: LockOptions | ((lock: Lock) => T | Promise<T>), work?: (lock: never) => T | Promise<T>): Promise<T> {
-    if (typeof options === 'function') return this.#run(() => this.#acquire(this.#one(key), {}), options)
+    if (typeof options === 'function') return this.request(key, {}, options)
     return this.#run(() => this.#acquire(this.#one(key), options), work as (lock: Lock | null) => T)
   }
 
@@ -182,25 +214,6 @@ export class Locks {
   acquire(key: string, options: LockOptions): Promise<Lock | null>
   async acquire(key: string, options: LockOptions = {}): Promise<Lock | null> {
     return this.#acquire(this.#one(key), options)
-  }
-
-  /** {@link request} for 1 to 20 locks of one holder each, which are acquired and renewed in one step, all or none. */
-  requestAll<T>(keys: readonly string[], work: (lock: Lock) => T | Promise<T>): Promise<T>
-  requestAll<T>(keys: readonly string[], options: LockSetOptions & { readonly ifAvailable?: false }, work: (lock: Lock) => T | Promise<T>): Promise<T>
-  requestAll<T>(keys: readonly string[], options: LockSetOptions, work: (lock: Lock | null) => T | Promise<T>): Promise<T>
-  requestAll<T>(keys: readonly string[], options: LockSetOptions | ((lock: Lock) => T | Promise<T>), work?: (lock: never) => T | Promise<T>): Promise<T> {
-    if (typeof options === 'function') return this.#run(() => this.acquireAll(keys), options)
-    return this.#run(() => this.acquireAll(keys, options), work as (lock: Lock | null) => T)
-  }
-
-  /** {@link acquire} for 1 to 20 locks: see {@link requestAll}. If one of them is lost, the signal is aborted. Their order has no meaning. */
-  acquireAll(keys: readonly string[], options?: LockSetOptions & { readonly ifAvailable?: false }): Promise<Lock>
-  acquireAll(keys: readonly string[], options: LockSetOptions): Promise<Lock | null>
-  async acquireAll(keys: readonly string[], options: LockSetOptions = {}): Promise<Lock | null> {
-    for (const o of ['mode', 'permits', 'fair', 'maxWaiting', 'replace', 'lockDelay']) {
-      if ((options as Record<string, unknown> | null)?.[o] !== undefined) throw invalid(o, 'is for one lock')
-    }
-    return this.#acquire(this.#several(keys), options)
   }
 
   /**
@@ -218,10 +231,44 @@ export class Locks {
   }
 
   /** Reads a lock: who holds it. A {@link NotFoundError} means that there is no record of it. */
-  async query(key: string): Promise<LockState> {
-    const got = await this.#server.send('GET', this.#path(key), undefined, callTime, this.#closed.signal)
+  async get(key: string, { signal }: QueryOptions = {}): Promise<LockState> {
+    const got = await this.#get(this.#path(key), signal)
     text(got['lock_key'], 'lock_key', key)
     return got as unknown as LockState
+  }
+
+  /** Reads whether anyone holds a lock. That is so when the server looks; only who holds the lock can rely on it. */
+  async locked(key: string, options?: QueryOptions): Promise<boolean> {
+    try {
+      return (await this.get(key, options)).state === 'ACTIVE'
+    } catch (e) {
+      if (e instanceof NotFoundError) return false
+      throw e
+    }
+  }
+
+  /** Reads the locks whose keys begin with a prefix, all if it is left out, by the order of their bytes, page by page as the loop goes on. */
+  async *list({ prefix, signal }: ListOptions = {}): AsyncGenerator<LockState, void, void> {
+    if (prefix) checkText('prefix', prefix, 256)
+    const query = new URLSearchParams(prefix && { prefix })
+    for (let next: unknown = ''; next !== undefined; query.set('page_token', next as string)) {
+      const { locks, ...got } = await this.#get(`${this.#server.root}/locks?${String(query)}`, signal)
+      if (!Array.isArray(locks)) bad('it has no locks')
+      for (const l of locks as LockState[]) {
+        text(l?.lock_key, 'lock_key')
+        yield l
+      }
+      next = got['next_page_token']
+    }
+  }
+
+  async #get(path: string, signal?: AbortSignal) {
+    const scope = new Scope(signal, this.#closed.signal)
+    try {
+      return await this.#server.send('GET', path, undefined, callTime, scope.signal)
+    } finally {
+      scope.end()
+    }
   }
 
   /**
@@ -259,24 +306,24 @@ export class Locks {
 
   #emit(event: LockEvent): void {
     try {
-      this.#o.onEvent?.(event)
+      this.#o.observe?.(event)
     } catch {
       // an observer disturbs no lock
     }
   }
 
   #path(key: string): string {
-    return `${this.#server.tenant}/locks/${segment('key', key, 256)}`
+    return `${this.#server.root}/locks/${segment('key', key, 256)}`
   }
 
   #post(path: string, body: object, timeout: number, signal?: AbortSignal) {
-    return this.#server.send('POST', path, { owner_id: this.#asked.owner, ...body }, timeout, signal)
+    return this.#server.send('POST', path, { owner_id: this.#server.owner, ...body }, timeout, signal)
   }
 
   #one(key: string): Subject {
     const path = this.#path(key)
     const read = (got: Record<string, unknown>, r: AcquireRequest, of?: number): Granted => {
-      const l = checkLease(got, this.#asked, key, r, of)
+      const l = checkLease(got, this.#server, key, r, of)
       return {
         token: l.fencing_token, tokens: new Map([[key, l.fencing_token]]), permit: l.permit ?? 0, expiresAt: l.expires_at, remaining: l.remaining_ms,
         waited: r.wait_seconds ? count(l.waited_ms ?? 0, 'waited_ms') : 0,
@@ -293,39 +340,7 @@ export class Locks {
       },
       release: async (of, id, timeout) => {
         const got = await this.#post(`${path}/release`, { request_id: id, fencing_token: of.token }, timeout)
-        checkReleased(got, this.#asked, key, of.token)
-      },
-    }
-  }
-
-  #several(list: readonly string[]): Subject {
-    if (!Array.isArray(list) || list.length < 1 || list.length > 20) throw invalid('keys', 'must be a list of 1 to 20')
-    const keys = [...list].sort()
-    keys.forEach((k, i) => {
-      segment('key', k, 256)
-      if (k === keys[i - 1]) throw invalid('keys', `have ${k} twice`)
-    })
-    const path = `${this.#server.tenant}/lock-sets`
-    const leases = (of: Granted) => Array.from(of.tokens, ([lock_key, fencing_token]) => ({ lock_key, fencing_token }))
-    const read = (got: Record<string, unknown>, of?: Granted): Granted => {
-      const tokens = checkSet(got, this.#asked, keys, of && leases(of))
-      text(got['state'], 'state', 'ACTIVE')
-      return {
-        token: tokens[0]?.fencing_token ?? 0, tokens: new Map(tokens.map((t) => [t.lock_key, t.fencing_token])), permit: 0,
-        expiresAt: text(got['expires_at'], 'expires_at'), remaining: count(got['remaining_ms'], 'remaining_ms', 1), waited: 0,
-      }
-    }
-    const body = ({ owner_id, request_id, ttl_seconds, metadata }: AcquireRequest) => ({ owner_id, request_id, lock_keys: keys, ttl_seconds, metadata })
-    return {
-      name: keys.join(', '),
-      waits: false,
-      acquire: async (r, timeout, signal, left) => read(await this.#server.ask(`${path}/acquire`, body(r), timeout, signal, left)),
-      giveUp: (r) => this.#server.giveUp(`${path}/acquire`, body(r)),
-      renew: async (of, r, _, timeout, signal) => read(await this.#post(`${path}/renew`, { ...r, leases: leases(of) }, timeout, signal), of),
-      release: async (of, id, timeout) => {
-        const got = await this.#post(`${path}/release`, { request_id: id, leases: leases(of) }, timeout)
-        checkSet(got, this.#asked, keys, leases(of))
-        text(got['state'], 'state', 'RELEASED')
+        checkReleased(got, this.#server, key, of.token)
       },
     }
   }
@@ -334,14 +349,10 @@ export class Locks {
   #settings(o: LockOptions): Settings {
     checkObject('options', o)
     const ttl = checkNumber('ttl', o.ttl ?? this.#o.ttl ?? 30_000, 1000, 86_400_000, 1000)
-    if (o.permits !== undefined) checkNumber('permits', o.permits, 1, 100, 1)
-    if (o.maxWaiting !== undefined) checkNumber('maxWaiting', o.maxWaiting, 1, 100, 1)
-    if (o.lockDelay !== undefined) checkNumber('lockDelay', o.lockDelay, 0, 3_600_000, 1000)
-    if (o.wait !== undefined) checkNumber('wait', o.wait, 0, Infinity)
-    if (o.maxHold !== undefined) checkNumber('maxHold', o.maxHold, 1, Infinity)
-    if (o.mode !== undefined && o.mode !== 'exclusive' && o.mode !== 'shared') throw invalid('mode', 'must be "exclusive" or "shared"')
-    if (o.permits && o.mode) throw invalid('permits', 'and mode cannot both be set')
-    if (o.replace && (o.permits || o.mode === 'shared')) throw invalid('replace', 'is for locks that have one holder')
+    for (const [name, least, most, unit] of numbers) if (o[name] !== undefined) checkNumber(name, o[name], least, most, unit)
+    for (const [name, one, other] of choices) if (o[name] !== undefined && o[name] !== one && o[name] !== other) throw invalid(name, `must be ${one} or ${other}`)
+    if (o.permits && o.mode) throw invalid('permits', 'and mode exclude each other')
+    if (o.replace && (o.permits || o.mode === 'shared')) throw invalid('replace', 'is for one holder')
     const margin = checkNumber('margin', o.margin ?? ttl / 10, 0, ttl / 2 - 1)
     return { ttl, margin, poll: checkNumber('poll', o.poll ?? 2000, 100, Infinity), retryFor: checkNumber('retryFor', this.#o.retryFor ?? 2 * callTime, 0, Infinity), o }
   }
@@ -350,7 +361,7 @@ export class Locks {
   #body({ o, ttl }: Settings): AcquireRequest {
     checkLabels('metadata', o.metadata)
     return {
-      owner_id: this.#asked.owner, request_id: randomID(), ttl_seconds: ttl / 1000, ...(o.metadata && { metadata: o.metadata }), ...(o.fair && { fair: true }),
+      owner_id: this.#server.owner, request_id: randomID(), ttl_seconds: ttl / 1000, ...(o.metadata && { metadata: o.metadata }), ...(o.fair && { fair: true }),
       ...(o.maxWaiting && { max_waiting: o.maxWaiting }), ...(o.replace && { replace: true }), ...(o.lockDelay && { lock_delay_seconds: o.lockDelay / 1000 }),
       ...(o.mode === 'shared' && { mode: 'shared' }), ...(o.permits && { mode: 'permits', limit: o.permits }),
     }
@@ -360,15 +371,15 @@ export class Locks {
     const s = this.#settings(o)
     const got = await this.#ask(subject, this.#body(s), s)
     if (!got) return null
-    const lock: Lock = new Lock(subject, got.granted, got.asked, got.request, s, {
+    const keeper: Keeper = new Keeper(subject, got.granted, got.asked, got.request, s, {
       clock: this.#server.clock,
       emit: (e) => this.#emit(e),
-      over: () => this.#held.delete(lock),
+      over: () => this.#held.delete(keeper),
       background: (work) => void this.#background(work),
     })
-    this.#held.add(lock)
+    this.#held.add(keeper)
     this.#emit({ type: 'acquired', key: subject.name, token: got.granted.token })
-    return lock
+    return new Lock(keeper)
   }
 
   /** Asks for a lock until it is granted, waiting ends, or there is nothing to wait for. All tries have one request_id. */
@@ -376,15 +387,16 @@ export class Locks {
     const clock = this.#server.clock
     const { o } = s
     const calling = new Scope(o.signal, this.#closed.signal)
-    const late = new ConnectionError('no definite response arrived in time')
-    const most = o.ifAvailable ? 0 : (o.wait ?? Infinity)
+    const late = new NoResponseError('no response in time')
+    const { wait: longest = FOREVER } = o
+    const most = o.ifAvailable ? 0 : longest
     if (most < Infinity) {
       const beyond = this.#o.retryFor === undefined ? (most > 0 ? callTime : atOnceTime) : Math.max(tryTime(0), this.#o.retryFor)
       calling.within(clock, most + beyond, () => late)
     }
     const waiting = new Scope(calling.signal)
-    if (o.wait !== undefined) waiting.within(clock, o.wait, () => undefined)
-    const deadline = o.wait === undefined ? undefined : add(moment(clock), o.wait)
+    waiting.within(clock, longest, () => undefined)
+    const deadline = add(moment(clock), longest)
     const lines = o.fair || grant || request.mode === 'shared' || request.mode === 'permits'
     let open = false // a try may have been carried out, or may still be
     let placed = false // it may have a place in line
@@ -393,7 +405,7 @@ export class Locks {
     const isHeld = (e: unknown) =>
       e instanceof LockHeldError || e instanceof LockDelayedError || (e instanceof LockQueueFullError && o.maxWaiting === undefined)
     // For how long the server is asked to wait: whole seconds, and not much longer than the caller does.
-    const room = () => Math.max(0, Math.min(waitTime, deadline ? Math.ceil(until(clock, deadline) / 1000) * 1000 : waitTime))
+    const room = () => Math.max(0, Math.min(waitTime, Math.ceil(until(clock, deadline) / 1000) * 1000))
     // How long to wait for a lock that is held: its lease may be renewed, or end earlier.
     const poll = (holder: number) => {
       const most = Math.min(s.poll * (0.5 + Math.random() / 2), placed ? placedPause : Infinity)
@@ -411,7 +423,7 @@ export class Locks {
         if (!grant && until(clock, endOf(asked, Math.min(granted.remaining, s.ttl))) - s.margin <= 0) {
           this.#discard(subject, granted, asked, s)
           throw apiError({
-            code: 'LEASE_EXPIRED', status: 409, detail: `the lease was about to end: use a ttl above ${s.ttl} ms`,
+            code: 'LEASE_EXPIRED', status: 409, detail: `the lease is about to end: use a ttl above ${s.ttl} ms`,
           })
         }
         return { asked, granted, request: r, took: 0 }
@@ -452,12 +464,12 @@ export class Locks {
         const hint = retryAfter(t.error)
         let after = Math.max(backoff(failed, 200, 5000, 10), hint)
         if (isHeld(t.error)) {
-          if (o.ifAvailable || o.wait === 0) throw t.error
+          if (most === 0) throw t.error
           if (t.error instanceof LockQueueFullError) polls = fewPolls
           const again = Number((t.error as ApiError).problem.poll_after_ms) // of a server that holds no response for so long
           // Without a pause, unless the server does not wait as it is asked to. A pause that the server asks for ends before the wait does, so that what
           // the lock's line has granted by then is not missed.
-          after = again > 0 ? Math.min(again, Math.max(600, deadline ? until(clock, deadline) - lastLook : again)) : polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
+          after = again > 0 ? Math.min(again, Math.max(600, until(clock, deadline) - lastLook)) : polls > 0 || !subject.waits || room() === 0 || (wait > 0 && t.took < wait / 2) ? poll(hint) : 0
           this.#emit({ type: 'waiting', key: subject.name, after, error: t.error })
           if (after > 0 && !(await pause(clock, after, waiting.signal))) throw t.error
           failed = 0
@@ -499,27 +511,20 @@ export class Locks {
 
   /** Releases in the background a lease that no one wants. */
   #discard(subject: Subject, granted: Granted, asked: Moment, s: Settings): void {
-    const left = until(this.#server.clock, endOf(asked, Math.min(granted.remaining, s.ttl)))
+    const { clock } = this.#server
+    const left = until(clock, endOf(asked, Math.min(granted.remaining, s.ttl)))
     if (left <= 0) return
-    const scope = new Scope().within(this.#server.clock, left, () => undefined)
-    const work = this.#free(subject, granted, scope).then(
-      () => this.#emit({ type: 'abandoned', key: subject.name, token: granted.token }),
-      (error: unknown) => this.#emit({ type: 'abandoned', key: subject.name, token: granted.token, error }),
-    )
-    void this.#background(work.finally(() => scope.end()))
-  }
-
-  /** Releases a lease that no one holds, until the scope ends. */
-  async #free(subject: Subject, granted: Granted, scope: Scope): Promise<void> {
+    const scope = new Scope().within(clock, left, () => undefined)
     const id = randomID()
-    for (let retry = 0; ; retry++) {
-      try {
-        return await subject.release(granted, id, tryTime(retry))
-      } catch (error) {
-        if (isGone(error)) return
-        if (isFinal(error) || !(await pauseBefore(this.#server.clock, retry, retryAfter(error), scope))) throw error
+    const release = async () => {
+      for (let retry = 0; ; retry++) {
+        const error: unknown = await subject.release(granted, id, tryTime(retry)).catch((e: unknown) => (isGone(e) ? undefined : e))
+        if (error !== undefined && !isFinal(error) && (await pauseBefore(clock, retry, retryAfter(error), scope))) continue
+        scope.end()
+        return this.#emit({ type: 'abandoned', key: subject.name, token: granted.token, ...(error !== undefined && { error }) })
       }
     }
+    void this.#background(release())
   }
 
   /** Gives up a request in the background: what it may have obtained ends, its place in line too, and no delivery of it that comes late obtains anything. */
@@ -537,7 +542,13 @@ interface Host {
   background(work: Promise<unknown>): void
 }
 
-/** A lock that is held, until {@link release} or until its signal is aborted. Several locks that are held together are one as well. */
+/** Locks that no one has any more: neither the handle, nor its signal. */
+const forgotten = globalThis.FinalizationRegistry && new FinalizationRegistry<Keeper>((keeper) => keeper.forget())
+
+/**
+ * A lock that is held, until {@link release} or until its signal is aborted. Several locks that are held together are one as well. One that the program has
+ * neither released nor kept, nor its signal, is not renewed any more once the garbage collector has found it.
+ */
 export class Lock {
   /** Its key; with several locks all of them, separated by ", ". */
   readonly key: string
@@ -552,64 +563,29 @@ export class Lock {
    * {@link ClosedError}, or with the reason of the caller's signal. `aborted` consults the clocks, so that it is right after a freeze before any timer fires.
    */
   readonly signal: AbortSignal
-
-  readonly #subject: Subject
-  readonly #granted: Granted
-  readonly #request: AcquireRequest
-  readonly #s: Settings
-  readonly #host: Host
-  readonly #clock: Clock
-  readonly #term: Term
-  readonly #watching: Scope
-  readonly #renewing: Scope
-  readonly #caller: Scope
-  readonly #most: Moment | undefined
-  readonly #releaseID = randomID()
-  #expiresAt: string
-  #end: Moment
-  #working = false
-  #announced = false
-  #releasing: Promise<void> | undefined
+  readonly #keeper: Keeper
 
   /** @internal */
-  constructor(subject: Subject, granted: Granted, asked: Moment, request: AcquireRequest, s: Settings, host: Host) {
-    this.#subject = subject
-    this.#granted = granted
-    this.#request = request
-    this.#s = s
-    this.#host = host
-    this.#clock = host.clock
-    this.key = subject.name
+  constructor(keeper: Keeper) {
+    const { granted, term } = keeper
+    this.#keeper = keeper
+    this.key = keeper.key
     this.token = granted.token
     this.tokens = granted.tokens
     this.permit = granted.permit
-    this.#expiresAt = granted.expiresAt
-    const lasts = Math.min(granted.remaining, s.ttl)
-    this.#end = endOf(asked, lasts)
-    this.#most = s.o.maxHold === undefined ? undefined : add(moment(this.#clock), s.o.maxHold)
-    this.#term = new Term(this.#clock, this.#served(), (trouble) => this.#expired(trouble))
-    this.signal = this.#term.signal
-    this.#watching = new Scope()
-    this.#renewing = new Scope(this.#watching.signal)
-    this.#caller = new Scope(s.o.signal)
-    this.#caller.signal.addEventListener('abort', () => this.close(this.#caller.signal.reason))
-    const look = () => {
-      const lost = this.#term.check()
-      if (lost !== undefined) this.#announce(lost)
-    }
-    this.signal.addEventListener('abort', look)
-    void this.#term.watch(this.#watching.signal).then(look)
-    void this.#renewals(this.#due(asked, lasts))
+    // One of its own, which the keeper does not know: who has the signal has the lock, and no timer does.
+    this.signal = consulting(globalThis.AbortSignal.any?.([term.signal]) ?? term.signal, () => this.#keeper.term.check())
+    forgotten?.register(this, keeper, keeper)
   }
 
-  /** Whether the lock is held. It consults the clocks and sends nothing. */
-  get held(): boolean {
+  /** Whether this lock still is its holder's, by its clocks. Nothing is sent. */
+  get owned(): boolean {
     return !this.signal.aborted
   }
 
   /** After how many milliseconds the signal is aborted unless the lease is renewed; 0 if it is. */
   get remaining(): number {
-    return this.signal.aborted ? 0 : Math.max(0, this.#term.left)
+    return this.signal.aborted ? 0 : Math.max(0, this.#keeper.term.left)
   }
 
   /** Throws the reason of the signal if the work must stop. It consults the clocks and sends nothing. */
@@ -623,15 +599,78 @@ export class Lock {
    *
    * @throws NotReleasedError if the lock may still be held; LockLostError if it was lost before
    */
+  release(): Promise<void> {
+    return this.#keeper.release()
+  }
+
+  /** {@link release}, without its errors: the work is done. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch(() => undefined)
+  }
+
+  /** @internal Runs work under the lock, and releases it. */
+  run<T>(work: (lock: Lock) => T | Promise<T>): Promise<T> {
+    return this.#keeper.run(this, work)
+  }
+}
+
+/** What keeps a lock for its holder: it renews the lease and releases it. It does not refer to the {@link Lock}, unless its work is known. */
+class Keeper {
+  readonly key: string
+  readonly granted: Granted
+  readonly term: Term
+  readonly #subject: Subject
+  readonly #request: AcquireRequest
+  readonly #s: Settings
+  readonly #host: Host
+  readonly #clock: Clock
+  readonly #watching: Scope
+  readonly #renewing: Scope
+  readonly #caller: Scope
+  readonly #most: Moment | undefined
+  readonly #releaseID = randomID()
+  #expiresAt: string
+  #end: Moment
+  #working: Lock | undefined
+  #announced = false
+  #releasing: Promise<void> | undefined
+
+  constructor(subject: Subject, granted: Granted, asked: Moment, request: AcquireRequest, s: Settings, host: Host) {
+    this.#subject = subject
+    this.granted = granted
+    this.#request = request
+    this.#s = s
+    this.#host = host
+    this.#clock = host.clock
+    this.key = subject.name
+    this.#expiresAt = granted.expiresAt
+    const lasts = Math.min(granted.remaining, s.ttl)
+    this.#end = endOf(asked, lasts)
+    this.#most = s.o.maxHold === undefined ? undefined : add(moment(this.#clock), s.o.maxHold)
+    this.term = new Term(this.#clock, this.#served(), (trouble) => this.#expired(trouble))
+    this.#watching = new Scope()
+    this.#renewing = new Scope(this.#watching.signal)
+    this.#caller = new Scope(s.o.signal)
+    this.#caller.signal.addEventListener('abort', () => this.close(this.#caller.signal.reason))
+    const look = () => {
+      const lost = this.term.check()
+      if (lost !== undefined) this.#announce(lost)
+    }
+    this.term.signal.addEventListener('abort', look)
+    void this.term.watch(this.#watching.signal).then(look)
+    void this.#renewals(this.#due(asked, lasts))
+  }
+
+  /** As {@link Lock.release}. */
   async release(): Promise<void> {
-    const late = this.signal.aborted
-    const lost = this.#term.settle()
-    this.#term.cancel(new ReleasedError('the lock was released'))
+    const late = this.term.signal.aborted
+    const lost = this.term.settle()
+    this.term.cancel(new ReleasedError('the lock was released'))
     this.#renewing.abort(undefined)
     const left = until(this.#clock, this.#end)
     if (lost !== undefined && (isGone((lost as Error).cause) || left <= 0)) {
       this.#finish()
-      if (this.tokens.size > 1 && left > 0) this.#host.background(this.#release()) // the others of several locks
+      if (this.granted.tokens.size > 1 && left > 0) this.#host.background(this.#release()) // the others of several locks
       throw lost
     }
     if (!this.#releasing) {
@@ -642,23 +681,18 @@ export class Lock {
     if (late && lost !== undefined) throw lost
     if (late) return
     await patience(this.#clock, this.#releasing, callTime, this.#s.o.signal, () => {
-      throw new NotReleasedError(`lock ${this.key} was not released in time, and the release goes on in the background`)
+      throw new NotReleasedError(`lock ${this.key} was not released in time: it goes on in the background`)
     })
   }
 
-  /** {@link release}, without its errors: the work is done. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release().catch(() => undefined)
-  }
-
-  /** @internal Runs work under the lock, and releases it. */
-  async run<T>(work: (lock: Lock) => T | Promise<T>): Promise<T> {
-    this.#working = true
+  /** Runs work under the lock, and releases it. */
+  async run<T>(lock: Lock, work: (lock: Lock) => T | Promise<T>): Promise<T> {
+    this.#working = lock
     let result: T
     try {
-      result = await work(this)
+      result = await work(lock)
     } catch (error) {
-      const lost = this.#term.check()
+      const lost = this.term.check()
       await this.#done()
       if (lost instanceof LockLostError && error !== lost) {
         lost.workError = error
@@ -666,7 +700,7 @@ export class Lock {
       }
       throw error
     }
-    const lost = this.#term.settle()
+    const lost = this.term.settle()
     await this.#done()
     if (lost !== undefined) throw lost
     return result
@@ -675,19 +709,31 @@ export class Lock {
   async #done(): Promise<void> {
     // The work is done: its result does not wait for a server that does not respond.
     await this.release().catch(() => undefined)
-    this.#working = false
+    this.#working = undefined
     this.#finish()
   }
 
-  /** @internal Aborts the signal; a lock without work that is known is not renewed any more. */
+  /** Aborts the signal; a lock without work that is known is not renewed any more. */
   close(reason: unknown): void {
-    this.#term.cancel(reason)
+    this.term.cancel(reason)
     if (this.#working) return
     this.#renewing.abort(reason)
     if (reason instanceof ClosedError) void this.release().catch(() => undefined)
   }
 
+  /** Ends the renewals of a lock that no one has. Its signal is aborted all the same before the lease ends: others may follow it. */
+  forget(): void {
+    if (this.#renewing.signal.aborted || this.term.check() !== undefined) return
+    this.#renewing.abort(undefined)
+    this.#tell('forgotten')
+  }
+
+  #tell(type: LockEvent['type'], more?: { readonly error: unknown }): void {
+    this.#host.emit({ type, key: this.key, token: this.granted.token, ...more })
+  }
+
   #finish(): void {
+    forgotten?.unregister(this)
     this.#watching.abort(undefined)
     this.#caller.end()
     this.#renewing.end()
@@ -697,7 +743,7 @@ export class Lock {
   #announce(error: unknown): void {
     if (this.#announced) return
     this.#announced = true
-    this.#host.emit({ type: 'lost', key: this.key, token: this.token, error })
+    this.#tell('lost', { error })
     if (!this.#working) this.#finish()
   }
 
@@ -727,19 +773,19 @@ export class Lock {
     const soon = Math.min(1000, ttl / 24)
     let id = randomID()
     let open = false // a renewal since the latest one that succeeded may have been carried out
-    for (let failed = 0; (await sleepUntil(clock, due, signal)) && this.#term.check() === undefined; ) {
+    for (let failed = 0; (await sleepUntil(clock, due, signal)) && this.term.check() === undefined; ) {
       if (this.#most && until(clock, this.#most) <= until(clock, this.#end) - margin) return // it lasts for as long as it may be held
       const asked = moment(clock)
       try {
-        const timeout = Math.min(tryTime(failed), Math.max(this.#term.left / 3, 10))
+        const timeout = Math.min(tryTime(failed), Math.max(this.term.left / 3, 10))
         const r = { request_id: id, ttl_seconds: ttl / 1000, expires_at: this.#expiresAt }
-        const got = await this.#subject.renew(this.#granted, r, this.#request, timeout, signal)
+        const got = await this.#subject.renew(this.granted, r, this.#request, timeout, signal)
         const lasts = Math.min(got.remaining, ttl)
         this.#expiresAt = got.expiresAt
-        if (this.#term.check() !== undefined) return
+        if (this.term.check() !== undefined) return
         this.#end = endOf(asked, lasts)
-        this.#term.extend(this.#served())
-        this.#host.emit({ type: 'renewed', key: this.key, token: this.token })
+        this.term.extend(this.#served())
+        this.#tell('renewed')
         id = randomID()
         open = false
         failed = 0
@@ -754,17 +800,17 @@ export class Lock {
         }
         if (isGone(error)) return this.#lose(error)
         open ||= isUnsettled(error)
-        this.#term.failed(error)
-        this.#host.emit({ type: 'renewal-failed', key: this.key, token: this.token, error })
-        const hint = Math.min(retryAfter(error), this.#term.left / 3)
-        due = add(moment(clock), Math.max(hasten(backoff(failed, soon, Math.min(10_000, ttl / 6), soon / 2), this.#term.left), hint))
+        this.term.failed(error)
+        this.#tell('renewal-failed', { error })
+        const hint = Math.min(retryAfter(error), this.term.left / 3)
+        due = add(moment(clock), Math.max(hasten(backoff(failed, soon, Math.min(10_000, ttl / 6), soon / 2), this.term.left), hint))
         failed++
       }
     }
   }
 
   #lose(cause: unknown): void {
-    this.#term.lose(new LockLostError(`lock ${this.key} is lost: ${messageOf(cause)}`, { cause }))
+    this.term.lose(new LockLostError(`lock ${this.key} is lost: ${messageOf(cause)}`, { cause }))
     this.#watching.abort(undefined)
   }
 
@@ -772,16 +818,16 @@ export class Lock {
   async #release(): Promise<void> {
     const scope = new Scope().within(this.#clock, until(this.#clock, this.#end), () => undefined)
     try {
-      for (let retry = 0; ; retry++) {
-        const left = until(this.#clock, this.#end)
+      for (let retry = 0, lasts = true; ; retry++) {
+        const left = lasts ? until(this.#clock, this.#end) : 0 // the timer may be earlier, by a rounding
         let error: unknown
         try {
           if (left > 0) {
-            await this.#subject.release(this.#granted, this.#releaseID, Math.min(tryTime(retry), Math.max(left / 3, 10)))
-            this.#host.emit({ type: 'released', key: this.key, token: this.token })
+            await this.#subject.release(this.granted, this.#releaseID, Math.min(tryTime(retry), Math.max(left / 3, 10)))
+            this.#tell('released')
             return
           }
-          error = new LeaseExpiredError({ code: 'LEASE_EXPIRED' })
+          error = apiError({ code: 'LEASE_EXPIRED' })
         } catch (e) {
           error = e
         }
@@ -791,10 +837,10 @@ export class Lock {
           throw lost
         }
         if (left <= 0 || isFinal(error)) {
-          this.#host.emit({ type: 'release-failed', key: this.key, token: this.token, error })
+          this.#tell('release-failed', { error })
           throw new NotReleasedError(`lock ${this.key} was not released`, { cause: error })
         }
-        await pauseBefore(this.#clock, retry, retryAfter(error), scope)
+        lasts = await pauseBefore(this.#clock, retry, retryAfter(error), scope)
       }
     } finally {
       scope.end()

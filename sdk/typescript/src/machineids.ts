@@ -8,7 +8,7 @@
  */
 import { checkFunction, checkLabels, checkNumber, checkObject, checkText, invalid } from './check.js'
 import { DocumentDamagedError, MachineIdLimitError, MachineIdsExhaustedError, NotFoundError } from './codes.gen.js'
-import { ClosedError, ConnectionError, InvalidResponseError, LeaseholdError, NotReleasedError, passes } from './errors.js'
+import { ClosedError, NoResponseError, InvalidResponseError, LeaseholdError, NotReleasedError, passes } from './fault.js'
 import { Server, type ServerOptions } from './http.js'
 import { isFinal, messageOf } from './judge.js'
 import { type Layout, checkLayout, defaultLayout, signRelease } from './layout.js'
@@ -95,7 +95,7 @@ export interface GeneratorOptions extends Partial<Pick<ServerOptions, 'token' | 
   /** Gets a warning when leases are not granted, and when they are again; `console` if left out. */
   readonly log?: { warn(text: string, more: Readonly<Record<string, unknown>>): void }
   /** Receives what operators want to know. An error that it throws is dropped. */
-  readonly onEvent?: (event: GeneratorEvent) => void
+  readonly observe?: (event: GeneratorEvent) => void
 }
 
 /** Something that operators want to know. */
@@ -188,7 +188,7 @@ class Rejection extends LeaseholdError {}
 export class HttpLeaseProvider implements LeaseProvider {
   readonly #server: Server
 
-  /** Makes a provider; nothing is sent. An option that cannot work is an InvalidArgumentError that names it. */
+  /** Makes a provider; nothing is sent. An option that cannot work is an InvalidSettingError that names it. */
   constructor(options: Pick<ServerOptions, 'url'> & Partial<Pick<ServerOptions, 'token' | 'fetch' | 'clock'>>) {
     this.#server = new Server({ ...options, tenant: '-' })
   }
@@ -233,7 +233,6 @@ const anchorEvery = 1000 // between two samples of the wall clock
 const jump = 1000 // forward: a suspension, a snapshot, or a set clock
 const gap = 100 // for a lease that begins later, and is waited for
 const releasers = 8 // at once
-const maxMeta = 32 // labels
 
 /** Makes IDs that are larger than all that it made before. */
 export class IdGenerator {
@@ -252,8 +251,8 @@ export class IdGenerator {
   }
   #layout: Layout
   #settled = false // IDs were made: the layout no longer changes
-  #base: number
-  #anchorAt: number
+  #base = NaN // until it begins
+  #anchorAt = 0
   #held: Holding[] = []
   #cached: readonly Holding[] = []
   #leased = false
@@ -269,9 +268,9 @@ export class IdGenerator {
   #tryAt = 0
   #trying: Promise<void> | undefined
   #wake = new Scope()
-  readonly #done: Promise<void>
+  #done: Promise<void> | undefined
 
-  /** Makes a generator, which begins to lease in the background. Call {@link close} at the end. */
+  /** Makes a generator. It begins to lease in the background when it is first asked for IDs, or whether it is {@link ready}. Call {@link close} at the end. */
   constructor(options: GeneratorOptions = {}) {
     checkObject('options', options)
     this.#o = options
@@ -293,11 +292,10 @@ export class IdGenerator {
       throw invalid('defaultEpoch', 'must be a time in Unix milliseconds up to the year 9999')
     }
     this.#throughput = checkNumber('maxThroughputPerMs', options.maxThroughputPerMs ?? 256, 1, 2 ** (this.#layout.bitId + this.#layout.bitSeq - 1), 1)
-    if (options.onEvent) checkFunction('onEvent', options.onEvent)
+    if (options.observe) checkFunction('observe', options.observe)
     if (log !== undefined) checkFunction('log', log?.warn)
     if (options.serviceId !== undefined) checkText('serviceId', options.serviceId, 128)
     checkLabels('meta', meta)
-    if (Object.keys(meta ?? {}).length > maxMeta) throw invalid('meta', `must have ${maxMeta} labels at most`)
     this.#meta = meta ? { ...meta } : ownLabels()
     if (provider !== undefined) {
       checkObject('provider', provider)
@@ -307,10 +305,15 @@ export class IdGenerator {
     } else if (url === undefined && options.disableFallback) {
       throw new NoProviderError('there is neither a provider nor a url, and IDs without a lease are disabled')
     }
-    this.#base = clock.wall() - clock.now()
-    this.#base = this.#sample() ?? this.#base
-    this.#anchorAt = clock.now() + anchorEvery
     this.#provider = url === undefined ? provider : new HttpLeaseProvider({ url, clock, ...(token !== undefined && { token }), ...(fetch !== undefined && { fetch }) })
+  }
+
+  /** Begins, if it has not: as a program is loaded edge workers have no time, and send nothing. */
+  #begin(): void {
+    if (this.#done || this.#closed.signal.aborted) return
+    const now = this.#clock.now()
+    this.#base = this.#sample() ?? this.#clock.wall() - now
+    this.#anchorAt = now + anchorEvery
     this.#done = this.#provider ? this.#renew() : Promise.resolve()
   }
 
@@ -328,6 +331,7 @@ export class IdGenerator {
 
   /** Waits until there is a lease, or the first attempt to get one has failed, and says which. */
   async ready(): Promise<boolean> {
+    this.#begin()
     if (this.#provider && !this.#leased && this.#failures === 0 && !this.#closed.signal.aborted) await this.#trying
     return this.#leased
   }
@@ -340,6 +344,7 @@ export class IdGenerator {
   /** Makes IDs, in ascending order. */
   async batch(count: number, signal?: AbortSignal): Promise<bigint[]> {
     checkNumber('count', count, 0, Number.MAX_SAFE_INTEGER, 1)
+    this.#begin()
     const ids: bigint[] = []
     let scope = signal === undefined ? undefined : new Scope(signal, this.#closed.signal)
     try {
@@ -397,8 +402,8 @@ export class IdGenerator {
   }
 
   #emit(event: GeneratorEvent): void {
-    const { onEvent } = this.#o
-    if (onEvent) this.#tell(() => onEvent(event))
+    const { observe } = this.#o
+    if (observe) this.#tell(() => observe(event))
   }
 
   #warn(text: string, more: object): void {
@@ -530,7 +535,7 @@ export class IdGenerator {
       }
       if (this.#o.disableFallback) throw new LeaseAcquisitionError(`no lease could be acquired and fallback is disabled: ${messageOf(this.#failure)}`, { cause: this.#failure })
       if (!this.#leased && isConfiguration(this.#failure)) throw new ConfigurationError(`the lease provider granted no lease: ${messageOf(this.#failure)}`, { cause: this.#failure })
-      if (!this.#fallback) this.#emit({ type: 'fallback', error: this.#failure ?? new ConnectionError('the lease provider has not responded within a second') })
+      if (!this.#fallback) this.#emit({ type: 'fallback', error: this.#failure ?? new NoResponseError('the lease provider has not responded within a second') })
     }
     const until = Math.min(this.#layout.customEpoch + 2 ** this.#layout.bitTs, ...this.#held.filter((l) => from < l.created).map((l) => l.created))
     const leases = this.#lastLeases(from)
@@ -587,7 +592,7 @@ export class IdGenerator {
     // Half of what is left of the leases, so that it has ended, and another attempt had its turn, when they do.
     const left = Math.max(0, ...this.#held.map((l) => l.expired)) - began
     const most = left > 0 ? Math.max(leastTime, Math.min(acquireTime, left / 2)) : acquireTime
-    const scope = new Scope(this.#closed.signal).within(this.#clock, most, () => new ConnectionError(`the provider did not respond within ${most} ms`))
+    const scope = new Scope(this.#closed.signal).within(this.#clock, most, () => new NoResponseError(`the provider did not respond within ${most} ms`))
     let leases: readonly LeaseInfo[] = []
     let error: unknown
     try {
@@ -706,7 +711,7 @@ export class IdGenerator {
     // No ID has a later timestamp by now.
     const timestamp = Math.max(this.#now(), this.#last, l.created - 1)
     if (l.expired <= timestamp) return undefined
-    const scope = new Scope().within(this.#clock, requestTime, () => new ConnectionError(`the provider did not respond within ${requestTime} ms`))
+    const scope = new Scope().within(this.#clock, requestTime, () => new NoResponseError(`the provider did not respond within ${requestTime} ms`))
     try {
       const signature = await signRelease(l.secret, l.id, timestamp)
       const { serviceId } = this.#o
@@ -747,7 +752,7 @@ const sorted = (leases: readonly Holding[]): Holding[] => [...leases].sort((a, b
  */
 const isConfiguration = (e: unknown): boolean => e instanceof ConfigurationError || (e instanceof InvalidResponseError
   ? (e.status < 500 || e.status === 501) && !passes(e.status)
-  : isFinal(e) && !(e instanceof DocumentDamagedError || e instanceof ConnectionError))
+  : isFinal(e) && !(e instanceof DocumentDamagedError || e instanceof NoResponseError))
 
 /** The labels of this process, as far as the runtime says them without asking for a permission. */
 function ownLabels(): Record<string, string> | undefined {

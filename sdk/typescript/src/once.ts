@@ -4,18 +4,21 @@
  * @module
  */
 import { checkFunction, checkNumber, checkObject, checkText, invalid } from './check.js'
-import { AlreadyFinishedError, LeaseExpiredError, NotFoundError, RequestIdReusedError, apiError } from './codes.gen.js'
-import { ConnectionError, LeaseholdError, LockLostError, isGone } from './errors.js'
+import { AlreadyFinishedError, LeaseExpiredError, NotFoundError, RequestIdReusedError, RunDiffersError, apiError } from './codes.gen.js'
+import { NoResponseError, LeaseholdError, LockLostError, isGone } from './fault.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
+import { fingerprint } from './input.js'
 import { isFinal, isOver, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
 import type { AbortSignal } from './platform.js'
 import { Term } from './term.js'
 import { type Moment, Scope, add, backoff, callTime, endOf, hasten, moment, patience, pause, pauseBefore, sleepUntil, tryTime, until } from './time.js'
 
+export { fingerprint, key } from './input.js'
+
 /** Settings of {@link Runs}. */
 export interface RunsOptions extends ServerOptions {
-  /** How long the record of a run is kept after the end of the run, in milliseconds: whole seconds from a minute to 30 days. After that its ID is a new one. Left out, it is as other processes say, a day if none does. */
+  /** How long the record of a run is kept after the end of the run, in milliseconds: whole seconds from a minute to 3660 days. After that its ID is a new one. Left out, it is as other processes say, a day if none does. */
   readonly keep?: number
   /** The runs of analyses, whose documents a producer has made, instead of those of the tenant that callers name. They have no `keep`. */
   readonly analyses?: boolean
@@ -31,12 +34,18 @@ export interface RunOptions {
   readonly heartbeat?: number
   /** A run that fails when so many have failed, with it, is FAILED for good; 0, or left out, is no bound. */
   readonly maxFailures?: number
+  /** How often it may be taken over from a worker that crashed or lost its lock; after that it is FAILED. 0: it is begun once, and never again after a crash. Left out, it is as the server says. Not of analyses. */
+  readonly maxTakeovers?: number
   /** How long to wait for another worker that runs it; not at all if left out. */
   readonly wait?: number
-  /** What the run is about, such as a hash of its input, in 128 bytes at most. Another one for the same ID is a RunDiffersError. */
-  readonly fingerprint?: string
   /** Stops the run: its signal is aborted, and the lock is released. */
   readonly signal?: AbortSignal | undefined
+}
+
+/** Settings of one run whose input its caller compares. */
+export interface TextRunOptions extends RunOptions {
+  /** What the run is about, in 128 bytes at most, such as {@link fingerprint} makes it. Another one for the same ID is a RunDiffersError. */
+  readonly fingerprint?: string
 }
 
 /** A run that was granted. */
@@ -109,26 +118,45 @@ export class Runs {
     this.#server = new Server(options)
     this.#o = options
     if (options.onWarning) checkFunction('onWarning', options.onWarning)
-    this.#keep = options.keep === undefined ? {} : { keep_seconds: checkNumber('keep', options.keep, 60_000, 2_592_000_000, 1000) / 1000 }
+    this.#keep = options.keep === undefined ? {} : { keep_seconds: checkNumber('keep', options.keep, 60_000, 316_224_000_000, 1000) / 1000 }
   }
 
   /**
-   * Runs the work unless it was done before, and has its result in either case. The result is stored as JSON: what JSON cannot say is lost.
+   * Runs the work unless it was done before, and has its result in either case. It is stored as JSON: every caller, the first as well, gets what comes out of that. One that JSON does
+   * not have ends the run for good, as the work is done.
    *
-   * @throws the error of the work, a {@link RunLockedError}, {@link RunFailedError}, {@link LockLostError}, an ApiError, or the reason of the signal
+   * @param id the name of the run; of several parts see {@link key}
+   * @param input what the work depends on and the name does not say: any value of JSON. Its {@link fingerprint} is compared with that of the run's first call, and another one is a
+   * RunDiffersError. null compares nothing.
+   * @throws the error of the work, a {@link PermanentError}, {@link RunLockedError}, {@link RunFailedError}, {@link LockLostError}, an ApiError, or the reason of the signal
    */
-  async once<T>(id: string, work: (run: Run) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
+  async once<T>(id: string, input: unknown, work: (run: Run) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
     checkFunction('work', work)
-    const o = await this.run(id, async (run) => {
-      const result = await work(run)
-      try {
-        return JSON.stringify(result)
-      } catch (cause) {
-        throw new PermanentError(`the result cannot be said in JSON: ${messageOf(cause)}`, { cause }) // the work is done, and is not to be done again
-      }
-    }, options)
+    checkObject('options', options)
+    if ('fingerprint' in options) throw invalid('fingerprint', 'is of run(): once() compares its input, which may be that text')
+    if (input === undefined) throw invalid('input', 'is undefined: null compares nothing')
+    const about = input === null ? {} : { fingerprint: await fingerprint(input) }
+    let result: unknown
+    const keep = (made: unknown): string | undefined => {
+      const json = JSON.stringify(made, (_, v: unknown) => {
+        if (typeof v === 'number' && !Number.isFinite(v)) throw new RangeError(`it has ${v}`)
+        return v
+      }) as string | undefined
+      if (json === undefined && made !== undefined) throw new TypeError(`it is a ${typeof made}`)
+      result = json === undefined ? undefined : JSON.parse(json)
+      return json
+    }
+    let o: Outcome
+    try {
+      o = await this.#run(id, work, { ...options, ...about }, keep, 'the work is done, but JSON cannot say its result')
+    } catch (e) {
+      if (!(e instanceof RunDiffersError)) throw e
+      const detail = `${e.problem.detail ?? 'another input'}. An earlier call of ${id} had another input, and has that one's result: make what differs part of the name, or leave it out of the input if it does not matter`
+      throw apiError({ ...e.problem, detail }, 0, { cause: e })
+    }
     switch (o.status) {
       case 'ready':
+        return result as T
       case 'already_finished':
         if (!o.result) return undefined as T
         try {
@@ -144,21 +172,31 @@ export class Runs {
   }
 
   /** Runs the work unless it was done before, and says what came of it. Its result is text of 32 KiB at most. */
-  async run(id: string, work: (run: Run) => string | undefined | Promise<string | undefined>, options: RunOptions = {}): Promise<Outcome> {
+  async run(id: string, work: (run: Run) => string | undefined | Promise<string | undefined>, options: TextRunOptions = {}): Promise<Outcome> {
     checkFunction('work', work)
     checkObject('options', options)
+    return this.#run(id, work, options, (made) => made, 'the work is done, but its result cannot be stored')
+  }
+
+  /** Runs the work. keep makes the text that is stored of its result; if that fails, unkept says of what. */
+  async #run<T>(id: string, work: (run: Run) => T | Promise<T>, options: TextRunOptions, keep: (made: T) => string | undefined, unkept: string): Promise<Outcome> {
     const ttl = checkNumber('ttl', options.ttl ?? 300_000, 1000, 86_400_000, 1000)
     const ttl_seconds = ttl / 1000
     const heartbeat = checkNumber('heartbeat', options.heartbeat ?? ttl / 5, 10, ttl - 1)
     if (options.wait !== undefined) checkNumber('wait', options.wait, 0, Infinity)
     if (options.maxFailures !== undefined) checkNumber('maxFailures', options.maxFailures, 0, Infinity, 1)
+    if (options.maxTakeovers !== undefined) {
+      checkNumber('maxTakeovers', options.maxTakeovers, 0, Number.MAX_SAFE_INTEGER, 1)
+      if (this.#o.analyses) throw invalid('maxTakeovers', 'is of the runs of a tenant: for analyses the server has one')
+    }
     if (options.fingerprint !== undefined) checkText('fingerprint', options.fingerprint, 128)
     if (typeof id === 'string' && id.includes('/')) throw invalid('id', 'must not have "/"')
-    const path = this.#o.analyses ? `/v1/analyses/${segment('id', id, 256)}` : `${this.#server.tenant}/runs/${segment('id', id, 256)}`
+    const path = this.#o.analyses ? `/v1/analyses/${segment('id', id, 256)}` : `${this.#server.root}/runs/${segment('id', id, 256)}`
     const { signal } = options
     if (signal?.aborted) return { status: 'stopped', error: signal.reason }
     const begin = {
-      ttl_seconds, ...this.#keep, ...(options.maxFailures && { max_failures: options.maxFailures }), ...(options.fingerprint !== undefined && { fingerprint: options.fingerprint }),
+      ttl_seconds, ...this.#keep, ...(options.maxFailures && { max_failures: options.maxFailures }),
+      ...(options.maxTakeovers !== undefined && { max_takeovers: options.maxTakeovers }), ...(options.fingerprint !== undefined && { fingerprint: options.fingerprint }),
     }
     let got: Grant | Outcome
     try {
@@ -169,7 +207,18 @@ export class Runs {
       throw error
     }
     if ('status' in got) return got
-    return this.#hold(path, got, work, ttl, ttl_seconds, heartbeat, options)
+    return this.#hold(path, got, work, ttl, ttl_seconds, heartbeat, options, (made) => {
+      let kept: string | undefined
+      try {
+        kept = keep(made)
+      } catch (cause) {
+        throw new PermanentError(`${unkept}: ${messageOf(cause)}`, { cause })
+      }
+      if (kept !== undefined && (typeof kept !== 'string' || /[\ud800-\udfff]/u.test(kept) || new TextEncoder().encode(kept).length > maxResult)) {
+        throw new PermanentError(`the result has more than ${maxResult} bytes, or is no text in valid Unicode: keep it elsewhere and return where it is`)
+      }
+      return kept
+    })
   }
 
   #post(path: string, body: object, timeout: number, signal?: AbortSignal) {
@@ -193,7 +242,7 @@ export class Runs {
   async #wait(id: string, path: string, begin: object, ttl: number, o: RunOptions): Promise<Grant | Outcome> {
     const clock = this.#server.clock
     const end = add(moment(clock), o.wait ?? 0)
-    const scope = new Scope(o.signal).within(clock, Math.min(o.wait ?? 0, 2 ** 40) + callTime, () => new ConnectionError('no definite response arrived in time'))
+    const scope = new Scope(o.signal).within(clock, (o.wait ?? 0) + callTime, () => new NoResponseError('no response in time'))
     try {
       for (let poll = 0; ; poll++) {
         const got = await this.#begin(id, path, begin, ttl, scope)
@@ -260,7 +309,7 @@ export class Runs {
   }
 
   /** Runs the work under a lock that was granted. */
-  async #hold(path: string, g: Grant, work: (run: Run) => string | undefined | Promise<string | undefined>, ttl: number, ttl_seconds: number, heartbeat: number, o: RunOptions): Promise<Outcome> {
+  async #hold<T>(path: string, g: Grant, work: (run: Run) => T | Promise<T>, ttl: number, ttl_seconds: number, heartbeat: number, o: RunOptions, keep: (made: T) => string | undefined): Promise<Outcome> {
     const clock = this.#server.clock
     const fencing_token = g.run.token
     let expired = false // by the clocks of this process, which may be early
@@ -276,12 +325,10 @@ export class Runs {
     void term.watch(keeping.signal)
     const first = g.remaining >= ttl ? heartbeat : (heartbeat * g.remaining) / ttl
     void this.#beat(path, g, term, add(g.asked, first), ttl, ttl_seconds, heartbeat, keeping.signal)
-    let result: string | undefined
+    let made: [T] | undefined // the work is done
     let error: unknown
-    let ok = false
     try {
-      result = await work({ ...g.run, signal: term.signal })
-      ok = true
+      made = [await work({ ...g.run, signal: term.signal })]
     } catch (e) {
       error = e
     }
@@ -289,7 +336,7 @@ export class Runs {
     keeping.abort(undefined)
     stop.end()
     const send = async (what: 'finish' | 'release', body: object, most: number): Promise<unknown> => {
-      const late = new Scope().within(clock, most, () => new Error('the server did not respond'))
+      const late = new Scope().within(clock, most, () => new NoResponseError('the server did not respond'))
       try {
         for (let retry = 0; ; retry++) {
           try {
@@ -322,24 +369,34 @@ export class Runs {
       const e = await end('finish', body)
       if (e === undefined) return done
       if (isLost(e)) return { status: 'lock_lost', token: fencing_token, error: new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: e }) }
+      if (isFinal(e) && made && !('failure_reason' in body)) { // the work is done, and is not done again because its result is not accepted
+        error = e
+        return failed()
+      }
       if (isFinal(e)) await release(reason(e))
       return { status: 'attempt_failed', token: fencing_token, error: e }
     }
-    if (lost !== undefined && !(ok && expired)) {
-      if (!ok && lost instanceof LockLostError && error !== lost) lost.workError = error
+    const failed = (): Promise<Outcome> => finish({ status: 'FAILED', failure_reason: reason(error) }, { status: 'failed', token: fencing_token, error })
+    if (lost !== undefined && !(made && expired)) {
+      if (!made && lost instanceof LockLostError && error !== lost) lost.workError = error
       return { status: 'lock_lost', token: fencing_token, error: lost }
     }
-    if (ok && result !== undefined && (typeof result !== 'string' || /[\ud800-\udfff]/u.test(result) || new TextEncoder().encode(result).length > maxResult)) {
-      ok = false
-      error = new PermanentError(`the result has more than ${maxResult} bytes, or is no text in valid Unicode: keep it elsewhere and return where it is`)
+    if (made) {
+      let result: string | undefined
+      try {
+        result = keep(made[0])
+      } catch (e) {
+        error = e
+        return failed() // whether or not its caller has left: the work is not to be done again
+      }
+      return finish({ status: 'READY', ...(result && { result }) }, { status: 'ready', result: result ?? '', token: fencing_token })
     }
-    if (ok) return finish({ status: 'READY', ...(result && { result }) }, { status: 'ready', result: result ?? '', token: fencing_token })
     if (o.signal?.aborted) {
       await release()
       return { status: 'stopped', token: fencing_token, error }
     }
     if (error instanceof PermanentError || (o.maxFailures && g.run.failures + 1 >= o.maxFailures)) {
-      return finish({ status: 'FAILED', failure_reason: reason(error) }, { status: 'failed', token: fencing_token, error })
+      return failed()
     }
     await release(reason(error))
     return { status: 'attempt_failed', token: fencing_token, error }

@@ -6,10 +6,10 @@
  */
 import { checkFunction, checkObject, checkText, invalid } from './check.js'
 import { LockHeldError } from './codes.gen.js'
-import { LeaseholdError, isGone } from './errors.js'
+import { LeaseholdError, isGone } from './fault.js'
 import { Server, randomID, segment, type ServerOptions } from './http.js'
 import { isFinal, isOver, isUnsettled, messageOf } from './judge.js'
-import { type Asked, checkLease, checkReleased } from './lease.js'
+import { checkLease, checkReleased } from './lease.js'
 import type { AbortSignal, FileSystemDirectoryHandle, LockManager } from './platform.js'
 import { Term } from './term.js'
 import { type Clock, type Moment, Scope, add, endOf, moment, orAborted, pause, sleepUntil, systemClock, until } from './time.js'
@@ -60,7 +60,7 @@ export interface ProjectLockLease<B extends string = LockBackend> {
 
 export type LockErrorCode = 'web-lock-unsupported' | 'lock-timeout' | 'lock-unavailable' | 'lock-renewal-failed' | 'lock-release-failed'
 
-/** The error of each function. If it is not retryable, go on read-only. Arguments that cannot work are an InvalidArgumentError instead, which names the field. */
+/** The error of each function. If it is not retryable, go on read-only. Arguments that cannot work are an InvalidSettingError instead, which names the field. */
 export class LockError extends LeaseholdError {
   override readonly name: string = 'LockError'
   constructor(readonly code: LockErrorCode, readonly retryable: boolean, override readonly cause?: unknown) {
@@ -459,12 +459,10 @@ class ServiceLock implements Backend<'service'> {
   readonly name = 'service'
   readonly reach = 'service'
   readonly #server: Server
-  readonly #asked: Asked
   readonly #prefix: string
 
   constructor(c: ServiceLockConfig, prefix: string) {
     this.#server = new Server(c.service)
-    this.#asked = { tenant: c.service.tenant, owner: this.#server.owner }
     this.#prefix = prefix
   }
 
@@ -473,7 +471,7 @@ class ServiceLock implements Backend<'service'> {
   }
 
   #path(scope: LockScope, what: string): string {
-    return `${this.#server.tenant}/locks/${segment('name', `${this.#prefix}:${scope}`, 256)}/${what}`
+    return `${this.#server.root}/locks/${segment('name', `${this.#prefix}:${scope}`, 256)}/${what}`
   }
 
   async #send(scope: LockScope, what: string, body: object, signal?: AbortSignal) {
@@ -486,7 +484,7 @@ class ServiceLock implements Backend<'service'> {
   }
 
   #grant(got: Record<string, unknown>, asked: Moment, scope: LockScope, of?: number): Grant {
-    const l = checkLease(got, this.#asked, `${this.#prefix}:${scope}`, { request_id: '' }, of)
+    const l = checkLease(got, this.#server, `${this.#prefix}:${scope}`, { request_id: '' }, of)
     return { asked, expiresAt: Math.floor(asked.wall) + Math.min(ttl, l.remaining_ms), token: l.fencing_token, known: l.expires_at }
   }
 
@@ -540,7 +538,7 @@ class ServiceLock implements Backend<'service'> {
   async #end(scope: LockScope, id: string, of: number, signal?: AbortSignal): Promise<void> {
     try {
       const got = await this.#send(scope, 'release', { request_id: id, fencing_token: of }, signal)
-      checkReleased(got, this.#asked, `${this.#prefix}:${scope}`, of)
+      checkReleased(got, this.#server, `${this.#prefix}:${scope}`, of)
     } catch (e) {
       throw isGone(e) || named(e, 'NotFoundError') ? new Lost((e as Error).message, { cause: e }) : e
     }
@@ -917,7 +915,7 @@ function judge(e: unknown, backend: string): ['contended' | 'unavailable' | 'tra
   if (e instanceof Held || named(e, 'NoModificationAllowedError', 'TimeoutError')) return ['contended', false]
   if (e instanceof LockError && e.code === 'lock-timeout') return [backend === 'web' ? 'contended' : 'unavailable', false]
   if (e instanceof Permanent || e instanceof Refused || named(e, 'NotAllowedError', 'SecurityError', 'TypeMismatchError')) return ['unavailable', true]
-  if (named(e, 'NotFoundError', 'ConnectionError', 'InvalidResponseError', 'UnavailableError', 'DeadlineExceededError', 'OverloadedError')) return ['unavailable', false]
+  if (named(e, 'NotFoundError', 'NoResponseError', 'InvalidResponseError', 'UnavailableError', 'DeadlineExceededError', 'OverloadedError')) return ['unavailable', false]
   return ['transient-error', false]
 }
 

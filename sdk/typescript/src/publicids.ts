@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { invalid } from './check.js'
-import { LeaseholdError } from './errors.js'
+import { checkFunction, checkObject, invalid } from './check.js'
+import { LeaseholdError } from './fault.js'
 import { type Layout, checkLayout, defaultLayout, formatId } from './layout.js'
 
 /** A text that cannot be a public ID of the converter. */
@@ -53,26 +53,22 @@ interface Permutation {
   inverse(x: bigint): Promise<bigint>
 }
 
-/** Converts IDs. Make it with {@link PublicIds.create}. */
+/** Converts IDs. */
 export class PublicIds {
-  readonly #keys: ReadonlyMap<number, Permutation>
+  readonly #keys = new Map<number, Permutation>()
   readonly #current: number
   readonly #o: PublicIdOptions
 
-  private constructor(keys: ReadonlyMap<number, Permutation>, current: number, o: PublicIdOptions) {
-    this.#keys = keys
-    this.#current = current
-    this.#o = o
-  }
-
   /** Makes a converter. The first key encodes; a public ID names the key that decodes it. */
-  static async create(keys: readonly PublicIdKey[], options: PublicIdOptions = {}): Promise<PublicIds> {
+  constructor(keys: readonly PublicIdKey[], options: PublicIdOptions = {}) {
+    checkObject('options', options)
     const { entity = '' } = options
     const [first] = Array.isArray(keys) ? (keys as readonly PublicIdKey[]) : []
     if (!first) throw invalid('keys', "must be a list of at least one; { mode: 'unkeyed' } is the one without a secret")
-    if (!/^[!-~]{0,64}$/.test(entity)) throw invalid('entity', 'must be at most 64 characters of printable ASCII without spaces')
+    if (typeof entity !== 'string' || !/^[!-~]{0,64}$/.test(entity)) throw invalid('entity', 'must be at most 64 characters of printable ASCII without spaces')
     if (options.layout) checkLayout(options.layout)
-    const made = new Map<number, Permutation>()
+    if (options.now) checkFunction('now', options.now)
+    const made = this.#keys
     for (const { number = 0, mode = 'ff1-aes256', secret } of keys) {
       if (![0, 1, 2, 3].includes(number)) throw invalid('number', `is ${number}: must be from 0 to 3`)
       if (made.has(number)) throw invalid('number', `${number} is that of two keys`)
@@ -85,9 +81,10 @@ export class PublicIds {
       if (mode !== 'ff1-aes256' && mode !== 'ff1-aes128') throw invalid('mode', `is ${String(mode)}: must be ff1-aes256, ff1-aes128 or unkeyed`)
       if (!(secret instanceof Uint8Array) || secret.length < 16) throw invalid('secret', 'must be a Uint8Array of at least 16 random bytes')
       for (const k of keys) if (k.secret && (k.number ?? 0) !== number && same(k.secret, secret)) throw invalid('secret', 'is that of two keys: give each its own')
-      made.set(number, ff1(await deriveKey(mode, secret), new TextEncoder().encode(entity)))
+      made.set(number, ff1(mode, secret.slice(), new TextEncoder().encode(entity)))
     }
-    return new PublicIds(made, first.number ?? 0, options)
+    this.#current = first.number ?? 0
+    this.#o = options
   }
 
   /** The public ID of an ID. */
@@ -169,13 +166,15 @@ export async function deriveKey(mode: string, secret: Uint8Array<ArrayBuffer>): 
 }
 
 /** FF1 of NIST SP 800-38G for radix 2 and 64 digits: 10 rounds over two halves of 32 bits. */
-function ff1(raw: Uint8Array<ArrayBuffer>, tweak: Uint8Array): Permutation {
-  const key = crypto.subtle.importKey('raw', raw, 'AES-CBC', false, ['encrypt'])
+function ff1(mode: string, secret: Uint8Array<ArrayBuffer>, tweak: Uint8Array): Permutation {
+  // Made when it is first used, and kept itself, not its promise: in edge workers that is of one request.
+  let made: CryptoKey | undefined
+  const key = async () => (made ??= await crypto.subtle.importKey('raw', await deriveKey(mode, secret), 'AES-CBC', false, ['encrypt']))
   const head = [1, 2, 1, 0, 0, 2, 10, 32, 0, 0, 0, 64, 0, 0, 0, tweak.length, ...tweak, ...Array<number>((16 - ((tweak.length + 5) % 16)) % 16).fill(0)]
   // What a round adds to the other half: bytes 4 to 7 of the CBC-MAC. The cipher appends a block of padding, which is left out.
   const round = async (i: number, half: number) => {
     const block = new Uint8Array([...head, i, half >>> 24, half >>> 16, half >>> 8, half])
-    const out = await crypto.subtle.encrypt({ name: 'AES-CBC', iv: new Uint8Array(16) }, await key, block)
+    const out = await crypto.subtle.encrypt({ name: 'AES-CBC', iv: new Uint8Array(16) }, await key(), block)
     return new DataView(out).getUint32(block.length - 16 + 4)
   }
   return {

@@ -9,6 +9,21 @@ import { type Clock, type Moment, pause, until } from './time.js'
 /** What tells a page that it goes on after it was frozen or hidden. */
 const wakes = ['visibilitychange', 'resume', 'pageshow', 'focus', 'online'] as const
 
+/**
+ * Lets a signal consult the clocks when it is asked: the first step after a freeze may be taken before any timer fires. What check refers to lives as long as the
+ * signal.
+ */
+export function consulting(signal: AbortSignal, check: () => unknown): AbortSignal {
+  const aborted = Object.getOwnPropertyDescriptor(globalThis.AbortSignal.prototype, 'aborted')?.get
+  if (aborted) {
+    Object.defineProperty(signal, 'aborted', { configurable: true, get: () => (check(), aborted.call(signal) as boolean) })
+    signal.throwIfAborted = () => {
+      if (signal.aborted) throw signal.reason
+    }
+  }
+  return signal
+}
+
 /** The end of a lease, and the signal of the work under it. Once lost it stays lost. */
 export class Term {
   readonly #clock: Clock
@@ -18,7 +33,7 @@ export class Term {
   #trouble: unknown
   #lost: unknown
   #settled = false
-  readonly signal: AbortSignal = this.#controller.signal
+  readonly signal: AbortSignal = consulting(this.#controller.signal, () => this.check())
 
   /**
    * @param end when the signal is to be aborted
@@ -28,14 +43,6 @@ export class Term {
     this.#clock = clock
     this.#end = end
     this.#expired = expired
-    // The first step after a freeze may be taken before any timer fires: the signal consults the clocks when it is asked.
-    const aborted = Object.getOwnPropertyDescriptor(globalThis.AbortSignal.prototype, 'aborted')?.get
-    if (aborted) {
-      Object.defineProperty(this.signal, 'aborted', { configurable: true, get: () => (this.check(), aborted.call(this.signal) as boolean) })
-      this.signal.throwIfAborted = () => {
-        if (this.signal.aborted) throw this.signal.reason
-      }
-    }
   }
 
   /** Consults the clocks. The result is the reason of the loss. */

@@ -182,10 +182,10 @@ export class Scope {
     }
   }
 
-  /** Aborts it after a time. */
+  /** Aborts it after a time; never after Infinity. */
   within(c: Clock, ms: number, reason: () => unknown): this {
     this.#end = Math.min(this.#end, c.now() + ms)
-    this.#ends.push(c.after(ms, () => this.abort(reason())))
+    if (ms < Infinity) this.#ends.push(c.after(ms, () => this.abort(reason())))
     return this
   }
 

@@ -28,7 +28,7 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
     const tab = await browser.tab(web.url)
     await tab.evaluate(`import('/index.js').then(({ Locks }) => {
       globalThis.seen = []
-      globalThis.locks = new Locks({ url: location.origin, tenant: 'acme', ttl: ${ttl}, onEvent: (e) => seen.push(e.type) })
+      globalThis.locks = new Locks({ url: location.origin, tenant: 'acme', ttl: ${ttl}, observe: (e) => seen.push(e.type) })
     })`)
     return tab
   }
@@ -54,7 +54,7 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
     const b = await open(browser, 30_000)
     assert.equal(await a.evaluate('document.visibilityState'), 'hidden')
     await a.until('performance.now() - ticked > 35_000') // both would have expired
-    assert.deepEqual(await a.evaluate('[lock.held, project.aborted]'), [true, false])
+    assert.deepEqual(await a.evaluate('[lock.owned, project.aborted]'), [true, false])
     assert.equal(await b.evaluate(`locks.acquire('hidden', { ifAvailable: true }).then((lock) => lock === null)`), true)
     const refused = `import('/projectlock.js').then((project) => {
       ${refuse}
@@ -87,7 +87,7 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
     assert.equal(await a.evaluate('steps'), steps) // it stood still
     await a.state('active')
     await a.until(`globalThis.reason !== undefined`)
-    assert.deepEqual(await a.evaluate('[reason, late, lock.held]'), ['LockLostError', 0, false])
+    assert.deepEqual(await a.evaluate('[reason, late, lock.owned]'), ['LockLostError', 0, false])
     assert.ok(Number(token) > Number(await a.evaluate('lock.token')))
   })
 
@@ -108,6 +108,6 @@ describe('a hidden tab, in Chromium', { skip: skip || withoutGo, concurrency: tr
     await a.until('globalThis.back !== undefined')
     assert.deepEqual(await a.evaluate('back'), [true, true, 'LockLostError'])
     assert.ok(Number(token) > Number(await a.evaluate('lock.token')))
-    assert.equal(await b.evaluate('lock.held'), true)
+    assert.equal(await b.evaluate('lock.owned'), true)
   })
 })

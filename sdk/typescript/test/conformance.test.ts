@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { ApiError, ConnectionError, InvalidResponseError, LeaseholdError, Lock, LockLostError, Locks, NotReleasedError } from '../src/index.js'
+import { ApiError, InvalidResponseError, InvalidSettingError, NoResponseError, LeaseholdError, Lock, LockLostError, Locks, NotReleasedError } from '../src/index.js'
+import { acquireAll } from '../src/sets.js'
 import { ClockBackwardError, ConfigurationError, IdGenerator, LeaseAcquisitionError, decodeId, formatId } from '../src/ids.js'
+import { Election, type Leader } from '../src/election.js'
 import { Runs } from '../src/once.js'
 import { player as program, start } from './player.js'
 import { FakeClock, settle } from './world.js'
@@ -17,7 +19,7 @@ interface Step {
 interface Script { name: string; area: string; proves: string; client: { tenant?: string; owner?: string; ttl_seconds?: number; token?: string }; steps: Step[] }
 
 /** What this client has; placement is not. */
-const areas = ['locks', 'once', 'ids']
+const areas = ['locks', 'once', 'ids', 'elections']
 
 /** What a call obtained, and how it goes on. */
 interface Call {
@@ -25,6 +27,7 @@ interface Call {
   over: boolean
   seen?: { value?: unknown; error?: unknown }
   lock?: Lock
+  leader?: Leader
   ids?: IdGenerator
   signal?: AbortSignal
   token?: number
@@ -45,12 +48,12 @@ function classOf(e: unknown, call: Call): Record<string, unknown> {
   if (e instanceof ClockBackwardError) return { class: 'clock' }
   if (e instanceof LeaseAcquisitionError && (e.cause instanceof InvalidResponseError || classOf(e.cause, call)['class'] === 'rejected')) return { ...classOf(e.cause, call), class: 'rejected' }
   if (e instanceof LeaseAcquisitionError) return e.cause instanceof LeaseholdError ? { ...classOf(e.cause, call), class: 'unavailable' } : { class: 'unavailable' }
-  if (e instanceof ConnectionError || e instanceof InvalidResponseError) return { class: 'unavailable' }
+  if (e instanceof NoResponseError || e instanceof InvalidResponseError) return { class: 'unavailable' }
+  if (e instanceof InvalidSettingError) return { class: 'invalid', field: e.field }
   if (e instanceof ApiError) {
     const seen = { code: e.code, field: e.field, owner: e.owner, ...(e.retryAfter > 0 && { retry_after_ms: e.retryAfter }) }
     if (['LOCK_HELD', 'LOCK_DELAYED', 'LOCK_QUEUE_FULL'].includes(e.code)) return { class: 'held', ...seen }
-    if (e.problem.type === undefined) return { class: 'invalid', field: e.field } // found by the client
-    if (['LEASE_LOST', 'LEASE_EXPIRED', 'LEASE_RELEASED', 'NOT_OWNER'].includes(e.code)) return { class: 'lost', ...seen }
+        if (['LEASE_LOST', 'LEASE_EXPIRED', 'LEASE_RELEASED', 'NOT_OWNER'].includes(e.code)) return { class: 'lost', ...seen }
     return { class: e.retryable || e.status >= 500 ? 'unavailable' : 'rejected', ...seen }
   }
   if (e instanceof LeaseholdError) return e.cause === undefined ? { class: 'unavailable' } : classOf(e.cause, call)
@@ -184,12 +187,13 @@ class Runner {
       })
     }
     const locks = () => (this.#locks ??= new Locks({ ...server, ...(client.ttl_seconds && { ttl: client.ttl_seconds * 1000 }) }))
+    const election = () => new Election(locks(), key)
     const does: Record<string, () => Promise<unknown>> = {
       acquire: async () => kept(await locks().acquire(key, lock)),
       try: async () => kept(await locks().acquire(key, { ...lock, wait: 0 })),
       do: async () => ({ result: await locks().request(key, lock, (l: Lock | null) => work(kept(l as Lock))) }),
       acquire_all: async () => {
-        const l = kept(await locks().acquireAll(s.keys ?? [], lock))
+        const l = kept(await acquireAll(locks(), s.keys ?? [], lock))
         return { tokens: Object.fromEntries(l.tokens) }
       },
       take: async () => {
@@ -203,10 +207,32 @@ class Runner {
       },
       once: async () => {
         const options = given({
-          ttl: ms(o['ttl']), heartbeat: ms(o['heartbeat']), wait: ms(o['wait']), maxFailures: o['max_failures'], fingerprint: o['fingerprint'], signal,
+          ttl: ms(o['ttl']), heartbeat: ms(o['heartbeat']), wait: ms(o['wait']), maxFailures: o['max_failures'], maxTakeovers: o['max_takeovers'], fingerprint: o['fingerprint'], signal,
         }) as object
         const got = await new Runs(server).run(key, work, options)
         return given({ status: got.status, result: got.result, token: got.token, retry_after_ms: got.retryAfter })
+      },
+      campaign: async () => {
+        const leader = (call.leader = await election().campaign({ signal }))
+        call.signal = leader.signal
+        return { token: leader.token }
+      },
+      lead: async () => ({ result: await election().lead(work, { signal }) }),
+      resign: async () => {
+        await this.call(s.of ?? '').leader?.resign()
+        return {}
+      },
+      leader: async () => {
+        const leader = await election().leader({ signal })
+        return { leads: leader !== null, owner: leader?.owner, lease_id: leader?.leaseId }
+      },
+      observe: async () => {
+        const leaders: string[] = []
+        for await (const { leader, error } of election().observe({ signal })) {
+          leaders.push(error === undefined ? (leader?.owner ?? '') : 'unknown')
+          if (leaders.length === s.count) break
+        }
+        return { leaders }
       },
       generator: async () => {
         const options = given({
@@ -273,7 +299,9 @@ class Runner {
     }
     if (s.return !== undefined) {
       const { value, error } = s
-      this.call(s.return).end?.({ ...(value !== undefined && { value }), ...(error !== undefined && { error }) })
+      const call = this.call(s.return)
+      call.begun = false // a leader may begin anew
+      call.end?.({ ...(value !== undefined && { value }), ...(error !== undefined && { error }) })
       return {}
     }
     const name = s.held ?? s.lost

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { chromium, type Browser, type Page } from 'playwright-core'
-import { ConnectionError, Locks, NotFoundError } from '../src/index.js'
+import { NoResponseError, Locks, NotFoundError } from '../src/index.js'
 import { leasehold, start, withoutGo } from './player.js'
 import { launch, site, skip } from './site.js'
 
@@ -53,7 +53,7 @@ describe('a page of another origin, in Chromium', { skip: skip || withoutGo, tim
     return { page, preflights }
   }
   const seen = (page: Page, key: string) =>
-    page.evaluate((key) => locks.request(key, (lock) => String(lock.held)).catch((e: Error) => e.name), key)
+    page.evaluate((key) => locks.request(key, (lock) => String(lock.owned)).catch((e: Error) => e.name), key)
 
   test('that the server lists holds locks: the browser asks before, for the token\'s header, too', async () => {
     const { page, preflights } = await open(listed)
@@ -61,8 +61,8 @@ describe('a page of another origin, in Chromium', { skip: skip || withoutGo, tim
     assert.match(preflights[0]?.['access-control-request-headers'] ?? '', /authorization,content-type/)
     assert.equal(preflights[0]?.['access-control-request-method'], 'POST')
     const own = new Locks({ url: server.url, tenant: 'acme' })
-    assert.equal((await own.query('listed')).state, 'RELEASED')
-    assert.equal(await page.evaluate(() => locks.query('listed').then((l) => l.state)), 'RELEASED')
+    assert.equal((await own.get('listed')).state, 'RELEASED')
+    assert.equal(await page.evaluate(() => locks.get('listed').then((l) => l.state)), 'RELEASED')
 
     // What it must be able to read of a rejection: the problem, and Retry-After.
     const held = await own.acquire('held')
@@ -81,9 +81,9 @@ describe('a page of another origin, in Chromium', { skip: skip || withoutGo, tim
     const own = new Locks({ url: server.url, tenant: 'acme' })
     await (await own.acquire('known')).release()
     const { page } = await open(other)
-    assert.equal(await seen(page, 'other'), ConnectionError.name)
-    await assert.rejects(own.query('other'), NotFoundError)
-    assert.equal(await page.evaluate(() => locks.query('known').then((l) => l.state, (e: Error) => e.name)), ConnectionError.name)
+    assert.equal(await seen(page, 'other'), NoResponseError.name)
+    await assert.rejects(own.get('other'), NotFoundError)
+    assert.equal(await page.evaluate(() => locks.get('known').then((l) => l.state, (e: Error) => e.name)), NoResponseError.name)
     // Without anything that the browser asks for before, such as a form's request.
     const plain = await page.evaluate(async (url) => {
       const path = `${url}/v1/tenants/acme/locks/plain/acquire`
@@ -92,7 +92,7 @@ describe('a page of another origin, in Chromium', { skip: skip || withoutGo, tim
       return [read, (await fetch(path, { method: 'POST', body, mode: 'no-cors' })).type]
     }, server.url)
     assert.deepEqual(plain, ['TypeError', 'opaque'])
-    await assert.rejects(own.query('plain'), NotFoundError)
+    await assert.rejects(own.get('plain'), NotFoundError)
   })
 
   test('that is in a sandbox, and so has no origin, is none that the server lists', async () => {
@@ -108,7 +108,7 @@ describe('a page of another origin, in Chromium', { skip: skip || withoutGo, tim
       document.body.append(frame)
       return answer
     }, server.url)
-    assert.equal(got, ConnectionError.name)
-    await assert.rejects(new Locks({ url: server.url, tenant: 'acme' }).query('sandbox'), NotFoundError)
+    assert.equal(got, NoResponseError.name)
+    await assert.rejects(new Locks({ url: server.url, tenant: 'acme' }).get('sandbox'), NotFoundError)
   })
 })

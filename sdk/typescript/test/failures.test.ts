@@ -5,7 +5,7 @@ import { type AddressInfo, type Server as Listener } from 'node:net'
 import { createServer as createTLS } from 'node:tls'
 import { after, describe, test } from 'node:test'
 import { IdGenerator, decodeId } from '../src/ids.js'
-import { ConnectionError, InvalidResponseError, Locks, UnauthenticatedError } from '../src/index.js'
+import { NoResponseError, InvalidResponseError, Locks, UnauthenticatedError } from '../src/index.js'
 import { messageOf } from '../src/judge.js'
 import { Runs } from '../src/once.js'
 import { FakeClock, settle } from './world.js'
@@ -32,10 +32,14 @@ async function first(url: string, fetch?: typeof globalThis.fetch): Promise<unkn
   const told = (ask: (tell: (error: unknown) => void) => Promise<unknown>) => new Promise<unknown>((resolve) => void ask(resolve).catch(resolve))
   const made: IdGenerator[] = []
   const got = await Promise.all([
-    told((tell) => new Locks({ ...server, onEvent: (e) => tell(e.error) }).acquire('deploy', { signal: stop.signal })),
-    told((tell) => new Runs({ ...server, onWarning: tell }).once('order', () => 1, { signal: stop.signal })),
-    told((tell) => new Locks(server).query('deploy').then(tell)),
-    told(async (tell) => void made.push(new IdGenerator({ ...server, log: { warn: () => undefined }, onEvent: (e) => tell(e.error) }))),
+    told((tell) => new Locks({ ...server, observe: (e) => tell(e.error) }).acquire('deploy', { signal: stop.signal })),
+    told((tell) => new Runs({ ...server, onWarning: tell }).once('order', null, () => 1, { signal: stop.signal })),
+    told((tell) => new Locks(server).get('deploy').then(tell)),
+    told(async (tell) => {
+      const ids = new IdGenerator({ ...server, log: { warn: () => undefined }, observe: (e) => tell(e.error) })
+      made.push(ids)
+      await ids.ready()
+    }),
   ])
   await made[0]?.close()
   stop.abort()
@@ -52,7 +56,7 @@ const says = (got: unknown[], kind: new (...a: never[]) => Error, text: RegExp) 
 describe('at the first try', () => {
   test('an address where nothing listens', async () => {
     const port = await nowhere()
-    says(await first(`http://127.0.0.1:${port}`), ConnectionError, new RegExp(`no response of http://127.0.0.1:${port}: .*ECONNREFUSED`))
+    says(await first(`http://127.0.0.1:${port}`), NoResponseError, new RegExp(`no response of http://127.0.0.1:${port}: .*ECONNREFUSED`))
   })
 
   test('an address that may be wrong is an error after three tries, within a second', async () => {
@@ -71,7 +75,7 @@ describe('at the first try', () => {
       const server = { url: 'http://127.0.0.1:1', tenant: 'acme', clock, fetch }
       const locks = new Locks({ ...server, ...(o.retryFor && { retryFor: o.retryFor }) })
       const run = async (ask: () => Promise<unknown>): Promise<[number, number, unknown]> => {
-        if (o.answered) await locks.query('first').catch(() => undefined)
+        if (o.answered) await locks.get('first').catch(() => undefined)
         requests = 0
         const begin = clock.now()
         let error: unknown
@@ -80,13 +84,13 @@ describe('at the first try', () => {
         return [requests, clock.now() - begin, error]
       }
       const five = () => Promise.allSettled(['a', 'b', 'c', 'd', 'e'].map((key) => locks.acquire(key))).then(([first]) => Promise.reject((first as PromiseRejectedResult).reason as Error))
-      return { five: () => run(five), lock: () => run(() => locks.acquire('deploy')), once: () => run(() => new Runs(server).once('order', () => 1)) }
+      return { five: () => run(five), lock: () => run(() => locks.acquire('deploy')), once: () => run(() => new Runs(server).once('order', null, () => 1)) }
     }
     assert.equal((await asks(refused).five())[0], 15, 'each of five at once has three tries')
     for (const way of ['lock', 'once'] as const) {
       const [requests, took, error] = await asks(refused)[way]()
       assert.equal(requests, 3, way)
-      assert.ok(took <= 1000 && error instanceof ConnectionError && error.unsent && /no response of http:\/\/127.0.0.1:1: .*ECONNREFUSED/.test(error.message), `${way}: ${took} ms: ${error}`)
+      assert.ok(took <= 1000 && error instanceof NoResponseError && !error.sent && /no response of http:\/\/127.0.0.1:1: .*ECONNREFUSED/.test(error.message), `${way}: ${took} ms: ${error}`)
       const [, soon, other] = await asks(page)[way]()
       assert.ok(soon <= 1000 && other instanceof InvalidResponseError && other.message.startsWith('http://127.0.0.1:1 responded 404'), `${way}: ${soon} ms: ${other}`)
       for (const [what, late] of [
@@ -111,19 +115,19 @@ describe('at the first try', () => {
       [false, new TypeError('fetch failed', { cause: coded('ECONNRESET') })], [false, coded('ECONNABORTED')], [false, deno('SendRequest')], [false, new TypeError('Failed to fetch')],
     ] as const) {
       const fetch = () => Promise.reject(error)
-      await assert.rejects(new Locks({ url: 'http://127.0.0.1:1', tenant: 'acme', fetch }).query('deploy'),
-        (e) => e instanceof ConnectionError && e.unsent === unsent && !e.untrusted, `${messageOf(error)}: ${unsent}`)
+      await assert.rejects(new Locks({ url: 'http://127.0.0.1:1', tenant: 'acme', fetch }).get('deploy'),
+        (e) => e instanceof NoResponseError && e.sent === !unsent && !e.untrusted, `${messageOf(error)}: ${unsent}`)
     }
   })
 
   test('a name that no one knows', async () => {
     const cause = Object.assign(new Error('getaddrinfo ENOTFOUND locks.test'), { code: 'ENOTFOUND' })
-    says(await first('https://locks.test', () => Promise.reject(new TypeError('fetch failed', { cause }))), ConnectionError, /of https:\/\/locks.test: getaddrinfo ENOTFOUND locks.test/)
+    says(await first('https://locks.test', () => Promise.reject(new TypeError('fetch failed', { cause }))), NoResponseError, /of https:\/\/locks.test: getaddrinfo ENOTFOUND locks.test/)
   })
 
   test('several addresses of which none responds', async () => {
     const cause = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' })
-    says(await first('https://locks.test', () => Promise.reject(new TypeError('fetch failed', { cause }))), ConnectionError, /of https:\/\/locks.test: ECONNREFUSED/)
+    says(await first('https://locks.test', () => Promise.reject(new TypeError('fetch failed', { cause }))), NoResponseError, /of https:\/\/locks.test: ECONNREFUSED/)
   })
 
   for (const status of [200, 404, 502]) {
@@ -150,7 +154,7 @@ describe('at the first try', () => {
         cancel: () => void (canceled = true),
       })
       const fetch = () => Promise.resolve(new Response(body, { headers: { 'content-type': 'application/json' } }))
-      const said = await new Locks({ url: 'http://127.0.0.1:1', tenant: 'acme', clock: new FakeClock(), fetch }).query('deploy').then(() => '', (e) => {
+      const said = await new Locks({ url: 'http://127.0.0.1:1', tenant: 'acme', clock: new FakeClock(), fetch }).get('deploy').then(() => '', (e) => {
         assert.ok(!bound || e instanceof InvalidResponseError, String(e))
         return messageOf(e)
       })
@@ -172,13 +176,13 @@ describe('at the first try', () => {
   test('https at a server without TLS is an error at once', async () => {
     const port = await http((_, w) => void w.end())
     const got = await first(`https://127.0.0.1:${port}`)
-    says(got, ConnectionError, new RegExp(`no response of https://127.0.0.1:${port}: .*wrong version number`))
-    await assert.rejects(new Locks({ url: `https://127.0.0.1:${port}`, tenant: 'acme', clock: new FakeClock() }).acquire('deploy'), (e) => e instanceof ConnectionError && e.untrusted)
+    says(got, NoResponseError, new RegExp(`no response of https://127.0.0.1:${port}: .*wrong version number`))
+    await assert.rejects(new Locks({ url: `https://127.0.0.1:${port}`, tenant: 'acme', clock: new FakeClock() }).acquire('deploy'), (e) => e instanceof NoResponseError && e.untrusted)
   })
 
   test('http at a server with TLS', async () => {
     const port = await listen(createTLS({}))
-    says(await first(`http://127.0.0.1:${port}`), ConnectionError, new RegExp(`no response of http://127.0.0.1:${port}: .+`))
+    says(await first(`http://127.0.0.1:${port}`), NoResponseError, new RegExp(`no response of http://127.0.0.1:${port}: .+`))
   })
 
   const deno = 'error sending request for url (https://locks.test/): client error (Connect): '
@@ -193,8 +197,8 @@ describe('at the first try', () => {
         throw new TypeError('fetch failed', { cause: code.includes(' ') ? new TypeError(code) : Object.assign(new Error('not trusted'), { code }) })
       }
       const server = { url: 'https://locks.test', tenant: 'acme', clock: new FakeClock(), fetch }
-      await assert.rejects(new Locks(server).acquire('deploy'), (e) => e instanceof ConnectionError && e.untrusted && /not trusted|client error/.test(e.message))
-      await assert.rejects(new Runs(server).once('order', () => 1), ConnectionError)
+      await assert.rejects(new Locks(server).acquire('deploy'), (e) => e instanceof NoResponseError && e.untrusted && /not trusted|client error/.test(e.message))
+      await assert.rejects(new Runs(server).once('order', null, () => 1), NoResponseError)
       assert.equal(requests, 2)
       // A proxy may be in the way: IDs go on.
       const ids = new IdGenerator({ ...server, log: { warn: () => undefined } })

@@ -5,10 +5,10 @@ import { createHmac } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { describe, test } from 'node:test'
-import { InvalidArgumentError } from '../src/index.js'
+import { ClosedError, InvalidSettingError } from '../src/index.js'
 import {
   ClockBackwardError, ConfigurationError, EpochMismatchError, HttpLeaseProvider, IdGenerator, ImplausibleIdError, LeaseAcquisitionError, MalformedIdError, NoProviderError, PublicIds, decodeId, defaultLayout, firstId, formatId,
-  idBytes, parseId, type AcquireOptions, type AcquireResponse, type GeneratorEvent, type GeneratorOptions, type Layout, type LeaseInfo, type LeaseProvider, type PublicIdKey,
+  idBytes, idFromBase32, idToBase32, parseId, type AcquireOptions, type AcquireResponse, type GeneratorEvent, type GeneratorOptions, type Layout, type LeaseInfo, type LeaseProvider, type PublicIdKey,
   type ReleaseOptions,
 } from '../src/ids.js'
 import { checkLayout, signRelease } from '../src/layout.js'
@@ -19,8 +19,9 @@ const path = new URL('../../../../contracts/vectors/kazahana.json', import.meta.
 
 interface Vectors {
   layouts: Record<string, Layout & { end: string; maxMachineId: number; throughputPerMs: number }>
-  ids: { layout: string; id: string; bytes: string; unixMs: number; time: string; fallback: boolean; machineId: number; sequence: number }[]
+  ids: { layout: string; id: string; bytes: string; base32: string; unixMs: number; time: string; fallback: boolean; machineId: number; sequence: number }[]
   malformedIds: string[]
+  malformedBase32: string[]
   releases: { secret: string; id: number; timestamp: number; signature: string }[]
   encodings: { bytes: string; keyNumber: number; text: string }[]
   externalIds: { mode: 'unkeyed' | 'ff1-aes128' | 'ff1-aes256'; entity: string; keyNumber: number; id: string; externalId: string; secret?: string; aesKey?: string }[]
@@ -46,6 +47,8 @@ describe('the golden vectors', { skip: existsSync(path) ? false : 'needs the rep
       const id = parseId(e.id)
       assert.equal(formatId(id), e.id)
       assert.equal(hex(idBytes(id)), e.bytes)
+      assert.equal(idToBase32(id), e.base32)
+      assert.equal(idFromBase32(e.base32), id)
       const got = decodeId(id, layout(e.layout))
       assert.deepEqual({ ...got, time: got.time.toISOString() }, { time: e.time, fallback: e.fallback, machineId: e.machineId, sequence: e.sequence })
       assert.ok(firstId(new Date(e.unixMs), layout(e.layout)) <= id)
@@ -55,12 +58,15 @@ describe('the golden vectors', { skip: existsSync(path) ? false : 'needs the rep
 
   test('what is no ID', () => {
     assert.ok(v.malformedIds.length > 10)
-    for (const s of v.malformedIds) assert.throws(() => parseId(s), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'id')
-    for (const id of [5, 5n, undefined]) assert.throws(() => parseId(id as never), InvalidArgumentError)
-    for (const time of [5, new Date(NaN), undefined]) assert.throws(() => firstId(time as never), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'time')
-    for (const work of [() => decodeId(5n, {} as never), () => firstId(new Date(), {} as never)]) assert.throws(work, (e: unknown) => e instanceof InvalidArgumentError && e.field === 'customEpoch')
-    assert.throws(() => formatId(-1n), InvalidArgumentError)
-    assert.throws(() => formatId(2n ** 63n), InvalidArgumentError)
+    for (const s of v.malformedIds) assert.throws(() => parseId(s), (e: unknown) => e instanceof InvalidSettingError && e.field === 'id')
+    assert.ok(v.malformedBase32.length > 10)
+    for (const s of v.malformedBase32) assert.throws(() => idFromBase32(s), (e: unknown) => e instanceof InvalidSettingError && e.field === 'id')
+    for (const id of [5, 5n, undefined]) assert.throws(() => parseId(id as never), InvalidSettingError)
+    for (const id of [5, -1n, 1n << 63n, undefined]) assert.throws(() => idToBase32(id as never), InvalidSettingError)
+    for (const time of [5, new Date(NaN), undefined]) assert.throws(() => firstId(time as never), (e: unknown) => e instanceof InvalidSettingError && e.field === 'time')
+    for (const work of [() => decodeId(5n, {} as never), () => firstId(new Date(), {} as never)]) assert.throws(work, (e: unknown) => e instanceof InvalidSettingError && e.field === 'customEpoch')
+    assert.throws(() => formatId(-1n), InvalidSettingError)
+    assert.throws(() => formatId(2n ** 63n), InvalidSettingError)
   })
 
   test('signatures of releases', async () => {
@@ -80,7 +86,7 @@ describe('the golden vectors', { skip: existsSync(path) ? false : 'needs the rep
     for (const e of v.externalIds) {
       const secret = e.secret === undefined ? undefined : unhex(e.secret)
       if (secret) assert.equal(hex(await deriveKey(e.mode, secret)), e.aesKey)
-      const ids = await PublicIds.create([{ number: e.keyNumber, mode: e.mode, ...(secret && { secret }) }], { entity: e.entity, anyId: true })
+      const ids = new PublicIds([{ number: e.keyNumber, mode: e.mode, ...(secret && { secret }) }], { entity: e.entity, anyId: true })
       assert.equal(await ids.encode(BigInt(e.id)), e.externalId)
       assert.equal(await ids.decode(e.externalId), BigInt(e.id))
     }
@@ -88,7 +94,7 @@ describe('the golden vectors', { skip: existsSync(path) ? false : 'needs the rep
 
   test('whether an ID can have been made', async () => {
     for (const e of v.plausibility) {
-      const ids = await PublicIds.create([{ mode: 'unkeyed' }], { layout: layout(e.layout), now: () => e.nowUnixMs })
+      const ids = new PublicIds([{ mode: 'unkeyed' }], { layout: layout(e.layout), now: () => e.nowUnixMs })
       assert.equal(await ids.encode(BigInt(e.id)), e.externalId)
       if (e.accepted) assert.equal(await ids.decode(e.externalId), BigInt(e.id))
       else await assert.rejects(ids.decode(e.externalId), ImplausibleIdError)
@@ -98,7 +104,7 @@ describe('the golden vectors', { skip: existsSync(path) ? false : 'needs the rep
   test('malformed public IDs', async () => {
     for (const e of v.malformedExternalIds) {
       const keys: PublicIdKey[] = e.knownKeys.map((number) => ({ number, secret: new Uint8Array(16).fill(number + 1) }))
-      const ids = await PublicIds.create(keys, { anyId: true })
+      const ids = new PublicIds(keys, { anyId: true })
       await assert.rejects(ids.decode(e.text), (error: unknown) => error instanceof MalformedIdError && error.reason === e.reason &&
         (e.reason !== 'character' || error.detail.position === e.position) && (e.reason !== 'keyNumber' || error.detail.number === e.keyNumber))
     }
@@ -108,23 +114,23 @@ describe('the golden vectors', { skip: existsSync(path) ? false : 'needs the rep
 test('keys that cannot work are errors that name the field', async () => {
   const secret = new Uint8Array(16)
   const refused = (field: string, keys: PublicIdKey[], entity?: string) =>
-    assert.rejects(PublicIds.create(keys, entity === undefined ? {} : { entity }), (e: unknown) => e instanceof InvalidArgumentError && e.field === field)
-  await refused('keys', [])
-  await refused('number', [{ number: 4, secret }])
-  await refused('number', [{ secret }, { secret: new Uint8Array(17) }])
-  await refused('number', [{ number: 1, mode: 'unkeyed' }])
-  await refused('secret', [{ mode: 'unkeyed', secret }])
-  await refused('secret', [{ secret: new Uint8Array(15) }])
-  await refused('secret', [{ secret: 'x'.repeat(32) as never }])
-  await refused('secret', [{ number: 0, secret }, { number: 1, secret }])
-  await refused('mode', [{ mode: 'none' as never, secret }])
-  await refused('entity', [{ secret }], 'a b')
-  for (const keys of [undefined, { secret }, 'unkeyed']) await refused('keys', keys as never)
-  await assert.rejects(PublicIds.create([{ secret }], { layout: {} as never }), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'customEpoch')
-  const ids = await PublicIds.create([{ secret }])
-  for (const id of [-1n, 2n ** 63n, 5, '5', undefined]) await assert.rejects(ids.encode(id as never), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'id')
+    assert.throws(() => new PublicIds(keys, entity === undefined ? {} : { entity }), (e: unknown) => e instanceof InvalidSettingError && e.field === field)
+  refused('keys', [])
+  refused('number', [{ number: 4, secret }])
+  refused('number', [{ secret }, { secret: new Uint8Array(17) }])
+  refused('number', [{ number: 1, mode: 'unkeyed' }])
+  refused('secret', [{ mode: 'unkeyed', secret }])
+  refused('secret', [{ secret: new Uint8Array(15) }])
+  refused('secret', [{ secret: 'x'.repeat(32) as never }])
+  refused('secret', [{ number: 0, secret }, { number: 1, secret }])
+  refused('mode', [{ mode: 'none' as never, secret }])
+  refused('entity', [{ secret }], 'a b')
+  for (const keys of [undefined, { secret }, 'unkeyed']) refused('keys', keys as never)
+  assert.throws(() => new PublicIds([{ secret }], { layout: {} as never }), (e: unknown) => e instanceof InvalidSettingError && e.field === 'customEpoch')
+  const ids = new PublicIds([{ secret }])
+  for (const id of [-1n, 2n ** 63n, 5, '5', undefined]) await assert.rejects(ids.encode(id as never), (e: unknown) => e instanceof InvalidSettingError && e.field === 'id')
   for (const external of [undefined, null, 5, [], [...'AAAAAAAAAAA']]) {
-    await assert.rejects(ids.decode(external as never), (e: unknown) => e instanceof InvalidArgumentError && e.field === 'external')
+    await assert.rejects(ids.decode(external as never), (e: unknown) => e instanceof InvalidSettingError && e.field === 'external')
   }
 })
 
@@ -151,7 +157,7 @@ describe('the generator', () => {
     const log = { warn: (text: string, more: Readonly<Record<string, unknown>>) => warnings.push([text, more]) }
     const w = {
       clock, sent, answers, all, warnings, onSend: () => undefined as unknown,
-      make: () => new IdGenerator({ url: 'https://ids.test', fetch, clock, log, onEvent: (e) => all.push(e), ...o }),
+      make: () => new IdGenerator({ url: 'https://ids.test', fetch, clock, log, observe: (e) => all.push(e), ...o }),
       get events() {
         return all.map((e) => e.type)
       },
@@ -307,7 +313,7 @@ describe('the generator', () => {
     assert.equal(decodeId(await ids.next()).fallback, true)
     await ids.close()
     await settle()
-    const refused = (field: string, o: GeneratorOptions) => assert.throws(() => new IdGenerator(o), (e: unknown) => e instanceof InvalidArgumentError && e.field === field)
+    const refused = (field: string, o: GeneratorOptions) => assert.throws(() => new IdGenerator(o), (e: unknown) => e instanceof InvalidSettingError && e.field === field)
     assert.throws(() => new IdGenerator({ disableFallback: true }), NoProviderError)
     refused('url', { url: 'x' })
     refused('maxThroughputPerMs', { maxThroughputPerMs: 0 })
@@ -317,7 +323,7 @@ describe('the generator', () => {
     refused('acquireRetryMaxInterval', { acquireRetryInterval: 2000, acquireRetryMaxInterval: 1000 })
     refused('token', { url: 'https://locks.test', token: '' })
     refused('fetch', { url: 'https://locks.test', fetch: 5 as never })
-    refused('onEvent', { onEvent: 5 as never })
+    refused('observe', { observe: 5 as never })
     refused('log', { log: {} as never })
     refused('options', null as never)
     refused('serviceId', { serviceId: '' })
@@ -574,4 +580,20 @@ describe('a provider of the program', () => {
     assert.equal(await released, 7)
     await ids.close()
   })
+})
+
+test('a generator begins with its first ID, so that it can be made as a program is loaded', async () => {
+  const clock = new FakeClock()
+  let acquires = 0
+  const provider: LeaseProvider = { acquire: async () => (acquires++, Promise.reject(new Error('none'))), release: async () => undefined }
+  const ids = new IdGenerator({ provider, clock, log: { warn: () => undefined } })
+  assert.equal(ids.stats.activeLeases, 0)
+  await clock.pass(3_600_000)
+  assert.equal(acquires + clock.timers, 0)
+  const id = await clock.until(ids.next())
+  assert.deepEqual([decodeId(id).time.getTime() >= clock.time - 1000, acquires > 0], [true, true])
+  await ids.close()
+  const unused = new IdGenerator({ provider, clock })
+  await unused.close()
+  await assert.rejects(unused.next(), ClosedError)
 })

@@ -1,8 +1,9 @@
 // Work that runs once, with a clock that the tests move, and a server in this process that answers what a test says.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ApiError, InvalidArgumentError, LockLostError } from '../src/index.js'
-import { PermanentError, RunFailedError, RunLockedError, Runs, type RunsOptions } from '../src/once.js'
+import { RunDiffersError } from '../src/errors.js'
+import { ApiError, InvalidSettingError, LockLostError } from '../src/index.js'
+import { PermanentError, RunFailedError, RunLockedError, Runs, fingerprint, type RunsOptions } from '../src/once.js'
 import { FakeClock, FakeServer, type Sent, json, late, problem, settle } from './world.js'
 
 function world(o: Partial<RunsOptions> = {}) {
@@ -22,7 +23,8 @@ describe('once(id, fn)', () => {
   test('begins, works, and stores the result as JSON', async () => {
     const { server, runs, granted, done } = world()
     server.answers.push(granted(), done)
-    assert.deepEqual(await runs.once('pay', async (run) => ({ total: 12, token: run.token, runs: run.runs })), { total: 12, token: 7, runs: 1 })
+    assert.deepEqual(await runs.once('pay', null, async (run) => ({ total: 12, token: run.token, runs: run.runs })), { total: 12, token: 7, runs: 1 })
+    assert.equal('fingerprint' in (server.sent[0]?.body ?? {}), false)
     assert.deepEqual(server.sent.map((s) => `${s.method} ${s.path}`), ['POST /v1/tenants/acme/runs/pay/begin', 'POST /v1/tenants/acme/runs/pay/finish'])
     const { status, result, fencing_token, owner_id } = server.sent[1]?.body ?? {}
     assert.deepEqual({ status, result, fencing_token, owner_id }, { status: 'READY', result: '{"total":12,"token":7,"runs":1}', fencing_token: 7, owner_id: 'w1' })
@@ -31,27 +33,27 @@ describe('once(id, fn)', () => {
   test('what was done before is not done again', async () => {
     const { server, runs, skipped } = world()
     server.answers.push(skipped({ reason: 'already_finished', status: 'READY', result: '{"total":12}' }))
-    assert.deepEqual(await runs.once('pay', () => assert.fail('it ran')), { total: 12 })
+    assert.deepEqual(await runs.once('pay', null, () => assert.fail('it ran')), { total: 12 })
     server.answers.push(skipped({ reason: 'already_finished', status: 'READY' }))
-    assert.equal(await runs.once('pay', () => assert.fail('it ran')), undefined)
+    assert.equal(await runs.once('pay', null, () => assert.fail('it ran')), undefined)
     server.answers.push(skipped({ reason: 'already_finished', status: 'READY', result: 'plain text' }))
-    await assert.rejects(runs.once('pay', () => assert.fail('it ran')), /not JSON: use run\(\)/)
+    await assert.rejects(runs.once('pay', null, () => assert.fail('it ran')), /not JSON: use run\(\)/)
     server.answers.push(skipped({ reason: 'already_finished', status: 'FAILED', failure_reason: 'no money' }))
-    await assert.rejects(runs.once('pay', () => assert.fail('it ran')), (e: unknown) => e instanceof RunFailedError && e.message.includes('no money'))
+    await assert.rejects(runs.once('pay', null, () => assert.fail('it ran')), (e: unknown) => e instanceof RunFailedError && e.message.includes('no money'))
     assert.equal(server.sent.length, 4)
   })
 
   test('another worker runs it: an error that says when to ask again', async () => {
     const { server, runs, skipped } = world()
     server.answers.push(skipped({ reason: 'locked', retry_after_ms: 4200 }))
-    await assert.rejects(runs.once('pay', () => assert.fail('it ran')), (e: unknown) => e instanceof RunLockedError && e.retryAfter === 4200)
+    await assert.rejects(runs.once('pay', null, () => assert.fail('it ran')), (e: unknown) => e instanceof RunLockedError && e.retryAfter === 4200)
   })
 
   test('work that fails may be retried; its error is the result, and the server has the reason', async () => {
     const { server, runs, granted, done } = world()
     const wrong = new RangeError('no money')
     server.answers.push(granted(), done)
-    await assert.rejects(runs.once('pay', () => Promise.reject(wrong)), (e) => e === wrong)
+    await assert.rejects(runs.once('pay', null, () => Promise.reject(wrong)), (e) => e === wrong)
     assert.deepEqual(server.did, ['begin', 'release'])
     assert.equal(server.sent[1]?.body['failure_reason'], 'no money')
   })
@@ -59,7 +61,7 @@ describe('once(id, fn)', () => {
   test('a reason is cut to 1024 bytes between two characters', async () => {
     const { server, runs, granted, done } = world()
     server.answers.push(granted(), done)
-    await assert.rejects(runs.once('pay', () => Promise.reject(new Error('é'.repeat(2000)))))
+    await assert.rejects(runs.once('pay', null, () => Promise.reject(new Error('é'.repeat(2000)))))
     const said = String(server.sent[1]?.body['failure_reason'])
     assert.ok(new TextEncoder().encode(said).length <= 1024)
     assert.match(said, /^é+…$/)
@@ -69,21 +71,14 @@ describe('once(id, fn)', () => {
     test(`FAILED for good: ${why}`, async () => {
       const { server, runs, granted, done } = world()
       server.answers.push(granted({ failures }), done)
-      await assert.rejects(runs.once('pay', () => Promise.reject(error), { maxFailures: 3 }), (e) => e === error)
+      await assert.rejects(runs.once('pay', null, () => Promise.reject(error), { maxFailures: 3 }), (e) => e === error)
       assert.deepEqual(server.did, ['begin', 'finish'])
       assert.deepEqual([server.sent[1]?.body['status'], server.sent[1]?.body['failure_reason']], ['FAILED', 'gone'])
     })
   }
 
-  test('a result that is too large ends it for good, instead of being done again and again', async () => {
-    const { server, runs, granted, done } = world()
-    server.answers.push(granted(), done)
-    await assert.rejects(runs.once('pay', () => 'x'.repeat(40_000)), PermanentError)
-    assert.equal(server.sent[1]?.body['status'], 'FAILED')
-  })
-
-  test('a result that is no text in valid Unicode ends it for good, too', async () => {
-    for (const result of ['\ud800', 5, null]) {
+  test('a text that is no result ends it for good', async () => {
+    for (const result of ['\ud800', 5, null, 'x'.repeat(32_769)]) {
       const { server, runs, granted, done } = world()
       server.answers.push(granted(), done)
       assert.equal((await runs.run('pay', () => result as never)).status, 'failed')
@@ -91,18 +86,74 @@ describe('once(id, fn)', () => {
     }
   })
 
-  for (const [what, result] of Object.entries<() => unknown>({
-    'a circle': () => { const a: { a?: unknown } = {}; a.a = a; return a },
-    'a BigInt': () => 5n,
-    'a toJSON that fails': () => ({ toJSON() { throw new RangeError('no') } }),
+  const circle: { a?: unknown } = {}
+  circle.a = circle
+  for (const [what, [result, said]] of Object.entries<[unknown, RegExp]>({
+    'a circle': [circle, /JSON cannot say its result: .*circular/],
+    'a BigInt': [{ a: 5n }, /JSON cannot say its result: .*BigInt/],
+    'a toJSON that fails': [{ toJSON() { throw new RangeError('no ink') } }, /JSON cannot say its result: no ink/],
+    'a toJSON that throws nothing at all': [{ toJSON() { throw undefined } }, /JSON cannot say its result: undefined/],
+    'a toJSON that throws what cannot be said': [{ toJSON() { throw { toString: null } } }, /JSON cannot say its result: unknown/],
+    NaN: [{ mean: [NaN] }, /JSON cannot say its result: it has NaN/],
+    infinity: [-Infinity, /JSON cannot say its result: it has -Infinity/],
+    'a function': [() => 5, /JSON cannot say its result: it is a function/],
+    'too deep': [Array(100_000).fill(0).reduce((inner) => [inner], 0), /JSON cannot say its result: .*stack/],
+    'too large': ['x'.repeat(32_767), /more than 32768 bytes/],
   })) {
-    test(`a result that JSON cannot say ends it for good, instead of being done again and again: ${what}`, async () => {
+    test(`the work is done, and not done again for a result that cannot be kept: ${what}`, async () => {
       const { server, runs, granted, done } = world()
       server.answers.push(granted(), done)
-      await assert.rejects(runs.once('pay', result), (e: unknown) => e instanceof PermanentError && e.cause instanceof Error && e.message.includes('JSON'))
+      await assert.rejects(runs.once('pay', null, () => result), (e: unknown) => e instanceof PermanentError && said.test(e.message))
       assert.deepEqual([server.did, server.sent[1]?.body['status']], [['begin', 'finish'], 'FAILED'])
+      assert.match(String(server.sent[1]?.body['failure_reason']), said)
     })
   }
+
+  test('nor if its caller has left, or its lock has expired here', async () => {
+    const { server, runs, granted, done } = world()
+    const stop = new AbortController()
+    server.answers.push(granted(), done)
+    await assert.rejects(runs.once('pay', null, () => (stop.abort(), 5n), { signal: stop.signal }), PermanentError)
+    assert.deepEqual([server.did, server.sent[1]?.body['status']], [['begin', 'finish'], 'FAILED'])
+
+    const late = world()
+    late.server.answers.push(late.granted(), late.done)
+    await assert.rejects(late.runs.once('pay', null, () => (late.clock.skip(301_000), 5n)), PermanentError)
+    assert.deepEqual([late.server.did, late.server.sent[1]?.body['status']], [['begin', 'finish'], 'FAILED'])
+  })
+
+  test('every caller gets what comes out of the JSON, the first as well', async () => {
+    for (const [made, out] of [
+      [{ at: new Date(0), none: undefined, list: [undefined], tags: new Set(['a']) }, { at: '1970-01-01T00:00:00.000Z', list: [null], tags: {} }],
+      [undefined, undefined], [null, null], [-0, 0], ['\ud800', '\ud800'],
+    ]) {
+      const { server, runs, granted, done, skipped } = world()
+      server.answers.push(granted(), done)
+      assert.deepEqual(await runs.once('pay', null, () => made as unknown), out)
+      server.answers.push(skipped({ reason: 'already_finished', status: 'READY', ...(server.sent[1]?.body['result'] !== undefined && { result: server.sent[1].body['result'] }) }))
+      assert.deepEqual(await runs.once('pay', null, () => assert.fail('it ran')), out)
+    }
+  })
+
+  test('the input is compared, and the error of another one says what to do', async () => {
+    const { server, runs, granted, done } = world()
+    server.answers.push(granted(), done, () => problem('RUN_DIFFERS', 422, { detail: 'used before' }))
+    assert.equal(await runs.once('pay', { b: 1, a: [] }, () => 5), 5)
+    assert.equal(server.sent[0]?.body['fingerprint'], await fingerprint({ a: [], b: 1 }))
+    await assert.rejects(runs.once('pay', { b: 2 }, () => assert.fail('it ran')), (e: unknown) =>
+      e instanceof RunDiffersError && e.cause instanceof RunDiffersError && e.field === undefined && /used before.*part of the name/.test(e.message))
+    assert.equal(server.sent[2]?.body['fingerprint'], await fingerprint({ b: 2 }))
+  })
+
+  test('a bound on takeovers is sent, above all 0; and a time to keep of ten years', async () => {
+    for (const maxTakeovers of [undefined, 0, 2]) {
+      const { server, runs, granted, done } = world({ keep: 316_224_000_000 })
+      server.answers.push(granted(), done)
+      await runs.once('pay', null, () => 5, maxTakeovers === undefined ? {} : { maxTakeovers })
+      assert.equal(server.sent[0]?.body['max_takeovers'], maxTakeovers)
+      assert.equal(server.sent[0]?.body['keep_seconds'], 316_224_000)
+    }
+  })
 
   for (const [what, error, said] of [
     ['an object without a prototype', Object.create(null), 'unknown'], ['nothing', undefined, 'undefined'], ['a lone surrogate', new Error('a\ud800'), 'a\ufffd'],
@@ -111,7 +162,7 @@ describe('once(id, fn)', () => {
     test(`whatever the work throws, the lock is released with a reason: ${what}`, async () => {
       const { server, runs, granted, done } = world()
       server.answers.push(granted(), done)
-      await assert.rejects(runs.once('pay', () => { throw error }), (e) => e === error)
+      await assert.rejects(runs.once('pay', null, () => { throw error }), (e) => e === error)
       assert.deepEqual([server.did, server.sent[1]?.body['failure_reason']], [['begin', 'release'], said])
     })
   }
@@ -120,7 +171,7 @@ describe('once(id, fn)', () => {
     const { clock, server, runs, granted, done, warnings } = world()
     server.answers.push(granted(), done)
     let signal: AbortSignal | undefined
-    const work = runs.once('pay', (run) => {
+    const work = runs.once('pay', null, (run) => {
       signal = run.signal
       return new Promise((_, reject) => run.signal.addEventListener('abort', () => reject(run.signal.reason)))
     })
@@ -142,7 +193,7 @@ describe('once(id, fn)', () => {
   test('a lock that was taken over is lost at once', async () => {
     const { clock, server, runs, granted } = world()
     server.answers.push(granted(), () => problem('LEASE_LOST', 409))
-    const work = runs.once('pay', (run) => new Promise((resolve) => run.signal.addEventListener('abort', () => resolve('late'))))
+    const work = runs.once('pay', null, (run) => new Promise((resolve) => run.signal.addEventListener('abort', () => resolve('late'))))
     const end = assert.rejects(work, (e: unknown) => e instanceof LockLostError && e.code === 'LEASE_LOST')
     await clock.pass(61_000)
     await end
@@ -153,14 +204,14 @@ describe('once(id, fn)', () => {
     const { server, runs, granted, done } = world()
     server.answers.push(granted(), done)
     const stop = new AbortController()
-    const work = runs.once('pay', (run) => new Promise((_, reject) => run.signal.addEventListener('abort', () => reject(run.signal.reason))), { signal: stop.signal })
+    const work = runs.once('pay', null, (run) => new Promise((_, reject) => run.signal.addEventListener('abort', () => reject(run.signal.reason))), { signal: stop.signal })
     const end = assert.rejects(work, (e) => e === stop.signal.reason)
     await settle()
     stop.abort(new Error('shutdown'))
     await end
     assert.deepEqual(server.did, ['begin', 'release'])
     assert.equal(server.sent[1]?.body['failure_reason'], undefined)
-    await assert.rejects(runs.once('pay', () => assert.fail('it ran'), { signal: stop.signal }), (e) => e === stop.signal.reason)
+    await assert.rejects(runs.once('pay', null, () => assert.fail('it ran'), { signal: stop.signal }), (e) => e === stop.signal.reason)
     assert.equal(server.sent.length, 2)
   })
 })
@@ -259,29 +310,35 @@ test('analyses have their own paths and names, and none of keep', async () => {
 test('arguments that cannot work are errors that name the field, before anything is sent', async () => {
   const { server, runs } = world()
   const refused = (field: string, work: () => unknown) =>
-    assert.rejects(async () => work(), (e: unknown) => e instanceof InvalidArgumentError && e instanceof ApiError && e.field === field && e.message.length > 20)
+    assert.rejects(async () => work(), (e: unknown) => e instanceof InvalidSettingError && e.field === field && e.message.length > 15)
   const base = { url: 'https://locks.test', tenant: 'acme' }
   const work = () => 'x'
   await refused('keep', () => new Runs({ ...base, keep: 1000 }))
   await refused('keep', () => new Runs({ ...base, keep: 'day' as never }))
-  await refused('id', () => runs.once('', work))
-  await refused('id', () => runs.once('a/b', work))
-  await refused('id', () => runs.once('x'.repeat(257), work))
-  await refused('id', () => runs.once(undefined as never, work))
-  await refused('id', () => runs.once(42 as never, work))
+  await refused('id', () => runs.once('', null, work))
+  await refused('id', () => runs.once('a/b', null, work))
+  await refused('id', () => runs.once('x'.repeat(257), null, work))
+  await refused('id', () => runs.once(undefined as never, null, work))
+  await refused('id', () => runs.once(42 as never, null, work))
   await refused('work', () => runs.run('a', undefined as never))
-  await refused('work', () => runs.once('a', undefined as never))
-  await refused('ttl', () => runs.once('a', work, { ttl: 1500 }))
-  for (const ttl of ['1m', '300000']) await refused('ttl', () => runs.once('a', work, { ttl: ttl as never }))
+  await refused('work', () => runs.once('a', null, undefined as never))
+  await refused('ttl', () => runs.once('a', null, work, { ttl: 1500 }))
+  for (const ttl of ['1m', '300000']) await refused('ttl', () => runs.once('a', null, work, { ttl: ttl as never }))
   await refused('keep', () => new Runs({ ...base, keep: '60000' as never }))
   await refused('onWarning', () => new Runs({ ...base, onWarning: 5 as never }))
   await refused('options', () => runs.run('a', work, null as never))
   await refused('options', () => new Runs(undefined as never))
-  await refused('heartbeat', () => runs.once('a', work, { heartbeat: 300_000 }))
-  await refused('heartbeat', () => runs.once('a', work, { heartbeat: NaN }))
-  await refused('wait', () => runs.once('a', work, { wait: -1 }))
-  await refused('maxFailures', () => runs.once('a', work, { maxFailures: 1.5 }))
-  await refused('fingerprint', () => runs.once('a', work, { fingerprint: 'x'.repeat(129) }))
-  await refused('signal', () => runs.once('a', work, { signal: {} as never }))
+  await refused('heartbeat', () => runs.once('a', null, work, { heartbeat: 300_000 }))
+  await refused('heartbeat', () => runs.once('a', null, work, { heartbeat: NaN }))
+  await refused('wait', () => runs.once('a', null, work, { wait: -1 }))
+  await refused('maxFailures', () => runs.once('a', null, work, { maxFailures: 1.5 }))
+  await refused('fingerprint', () => runs.run('a', work, { fingerprint: 'x'.repeat(129) }))
+  await refused('fingerprint', () => runs.once('a', null, work, { fingerprint: 'x' } as never))
+  await refused('input', () => runs.once('a', undefined, work))
+  await refused('input', () => runs.once('a', new Map(), work))
+  for (const maxTakeovers of [-1, 1.5, NaN, '0', null]) await refused('maxTakeovers', () => runs.once('a', null, work, { maxTakeovers: maxTakeovers as never }))
+  await refused('maxTakeovers', () => new Runs({ ...base, analyses: true }).once('a', null, work, { maxTakeovers: 0 }))
+  await refused('keep', () => new Runs({ ...base, keep: 316_224_001_000 }))
+  await refused('signal', () => runs.once('a', null, work, { signal: {} as never }))
   assert.equal(server.sent.length, 0)
 })

@@ -16,17 +16,27 @@ const run = (program: string, args: string[], cwd = root) => {
 }
 
 const source = `
-import { LockHeldError, Locks, type Lock, type LockEvent } from '@leasehold-dev/leasehold'
-import { Runs, type Run } from '@leasehold-dev/leasehold/once'
+import { FOREVER, LockHeldError, Locks, type Lock, type LockEvent } from '@leasehold-dev/leasehold'
+import { Election, type Leader, type Observation } from '@leasehold-dev/leasehold/election'
+import { RunDiffersError } from '@leasehold-dev/leasehold/errors'
+import { Fences } from '@leasehold-dev/leasehold/fences'
+import { tokenFile } from '@leasehold-dev/leasehold/node'
+import { requestAll } from '@leasehold-dev/leasehold/sets'
+import { Runs, fingerprint, key, type Run } from '@leasehold-dev/leasehold/once'
 import { IdGenerator, formatId, type GeneratorStats, type LeaseProvider } from '@leasehold-dev/leasehold/ids'
 import { createProjectLock, type ProjectLockLease } from '@leasehold-dev/leasehold/projectlock'
 
-export const names: string[] = [Locks, LockHeldError, Runs, IdGenerator, createProjectLock].map((f: { readonly name: string }) => f.name)
+export const names: string[] = [Locks, LockHeldError, Runs, fingerprint, IdGenerator, createProjectLock].map((f: { readonly name: string }) => f.name)
 export async function work(url: string, provider: LeaseProvider): Promise<string> {
-  const locks = new Locks({ url, tenant: 'acme', onEvent: (e: LockEvent) => void e.type })
+  const locks = new Locks({ url, tenant: 'acme', token: tokenFile('/run/token'), observe: (e: LockEvent) => void e.type })
+  for await (const l of locks.list({ prefix: 'deploy' })) if (await locks.locked(l.lock_key)) await locks.acquire(l.lock_key, { wait: FOREVER })
+  const term: number = await requestAll(locks, ['a', 'b'], async (lock: Lock) => lock.tokens.size)
+  const election = new Election(locks, 'scheduler', { ttl: 10_000 })
+  await election.lead((leader: Leader) => new Fences({ url, tenant: 'acme' }).check('disk', leader.token + term))
+  for await (const { leader, error } of election.observe()) if (!(leader satisfies Observation["leader"]) || error instanceof RunDiffersError) break
   const token: number = await locks.request('deploy', (lock: Lock) => lock.token)
   const runs = new Runs({ url, tenant: 'acme' })
-  const done: number = await runs.once('order', (run: Run) => run.token)
+  const done: number = await runs.once(key\`order-\${17}\`, { total: 12 }, (run: Run) => run.token)
   const ids = new IdGenerator({ provider, serviceId: 'orders' })
   const stats: GeneratorStats = ids.stats
   const lease: ProjectLockLease = await createProjectLock().acquireProjectLock()
@@ -58,7 +68,7 @@ before(() => {
   const compiler = `${root}node_modules/typescript/bin/tsc`
   run(process.execPath, [compiler, '-p', 'tsconfig.build.json', '--outDir', `${installed}dist`])
   run(process.execPath, [compiler, '-p', 'tsconfig.cjs.json', '--outDir', `${installed}dist/cjs`])
-  run(process.execPath, ['scripts/cjs.mjs', `${installed}dist/cjs`])
+  run(process.execPath, ['scripts/cjs.mjs', `${installed}dist`])
   for (const name of ['package.json', 'README.md', 'LICENSE', 'examples']) cpSync(root + name, installed + name, { recursive: true })
 })
 
@@ -87,18 +97,22 @@ for (const [mode, file, module, resolution] of [
 }
 
 test('runs with import and with require, and exports what users need', () => {
-  const entries = ['', '/once', '/ids', '/projectlock'].map((e) => `@leasehold-dev/leasehold${e}`)
+  const entries = ['', '/sets', '/once', '/ids', '/projectlock', '/election', '/fences', '/node', '/errors'].map((e) => `@leasehold-dev/leasehold${e}`)
   const say = 'console.log(JSON.stringify(all.map((m) => Object.keys(m).sort())))'
   writeFileSync(`${app}run.cjs`, `const all = ${JSON.stringify(entries)}.map((e) => require(e)); ${say}`)
   writeFileSync(`${app}run.mjs`, `const all = await Promise.all(${JSON.stringify(entries)}.map((e) => import(e))); ${say}`)
   const [required, imported] = ['run.cjs', 'run.mjs'].map((f) => JSON.parse(run(process.execPath, [f], app)) as string[][])
   assert.deepEqual(required, imported)
-  assert.deepEqual(imported?.[0]?.filter((name) => !name.endsWith('Error')), ['Lock', 'Locks'])
-  assert.deepEqual(imported?.slice(1), [
-    ['PermanentError', 'RunFailedError', 'RunLockedError', 'Runs'],
+  assert.deepEqual(imported?.[0]?.filter((name) => !name.endsWith('Error')), ['FOREVER', 'Lock', 'Locks'])
+  assert.deepEqual(imported?.slice(1, -1), [
+    ['acquireAll', 'requestAll'],
+    ['PermanentError', 'RunFailedError', 'RunLockedError', 'Runs', 'fingerprint', 'key'],
     ['ClockBackwardError', 'ConfigurationError', 'EpochMismatchError', 'HttpLeaseProvider', 'IdGenerator', 'ImplausibleIdError', 'LeaseAcquisitionError', 'MalformedIdError',
-      'NoProviderError', 'PublicIds', 'TimeRangeError', 'decodeId', 'defaultLayout', 'firstId', 'formatId', 'idBytes', 'parseId'],
+      'NoProviderError', 'PublicIds', 'TimeRangeError', 'decodeId', 'defaultLayout', 'firstId', 'formatId', 'idBytes', 'idFromBase32', 'idToBase32', 'parseId'],
     ['LockError', 'acquireProjectLock', 'createProjectLock', 'releaseProjectLock', 'renewProjectLock', 'subscribeLockEvents', 'withProjectLock'],
+    ['Election', 'Leader'],
+    ['Fences', 'StaleTokenError'],
+    ['tokenFile'],
   ])
 })
 
@@ -107,7 +121,8 @@ test('npm packs what was built, and nothing else', () => {
   const modules = readdirSync(`${root}src`).map((f) => f.replace(/\.ts$/, ''))
   const want = [
     'LICENSE', 'README.md', 'package.json', 'dist/cjs/package.json', ...readdirSync(`${root}examples`).map((f) => `examples/${f}`),
-    ...modules.flatMap((m) => ['dist/', 'dist/cjs/'].flatMap((d) => [`${d}${m}.js`, `${d}${m}.d.ts`])),
+    ...modules.filter((m) => m !== 'types.gen').flatMap((m) => ['dist/', 'dist/cjs/'].flatMap((d) => [`${d}${m}.js`, `${d}${m}.d.ts`])),
+    'dist/cjs/types.gen.d.ts', // once: it is as large as all others together
   ]
   assert.deepEqual(packed.files.map((f) => f.path).sort(), want.sort())
 })

@@ -9,7 +9,7 @@ import {
   type RetryPolicyConfig,
 } from '../src/projectlock.js'
 import * as module from '../src/projectlock.js'
-import { InvalidArgumentError, type LeaseholdError } from '../src/index.js'
+import { InvalidSettingError, type LeaseholdError } from '../src/index.js'
 import { Term } from '../src/term.js'
 import { FakeClock, FakeServer, json, problem, settle } from './world.js'
 
@@ -714,7 +714,7 @@ describe('the service', () => {
 test('arguments that cannot work are errors that name the field, at once and without an event', async () => {
   const { clock, locks, project, events, directory } = world()
   const refused = (field: string, work: () => unknown) =>
-    assert.rejects(async () => work(), (e: unknown) => e instanceof InvalidArgumentError && !e.retryable && e.field === field, field)
+    assert.rejects(async () => work(), (e: unknown) => e instanceof InvalidSettingError && e.field === field, field)
   const acquire = (options: unknown) => project.acquireProjectLock(options as never)
   const retry = (retry: unknown) => acquire({ retry })
   await refused('options', () => acquire(null))

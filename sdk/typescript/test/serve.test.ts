@@ -1,6 +1,6 @@
 // The clients against a real server, through a proxy that loses requests and answers, with the server killed and processes stopped for longer than the ttl.
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { type Server, createServer } from 'node:http'
 import { type AddressInfo } from 'node:net'
@@ -8,6 +8,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { LockHeldError, LockLostError, Locks, type LockEvent } from '../src/index.js'
+import { acquireAll, requestAll } from '../src/sets.js'
+import { Election } from '../src/election.js'
+import { Fences, StaleTokenError } from '../src/fences.js'
 import { IdGenerator, decodeId } from '../src/ids.js'
 import { Runs } from '../src/once.js'
 import { systemClock } from '../src/time.js'
@@ -71,15 +74,45 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   })
 
+  test('elections, fences, and which locks there are', async () => {
+    const options = { url: server.url, tenant: 'elected', ttl: 30_000 }
+    const [ann, bob] = [new Locks({ ...options, owner: 'ann' }), new Locks({ ...options, owner: 'bob' })]
+    const fences = new Fences(options)
+    const led: string[] = []
+    const lead = (locks: Locks) => new Election(locks, 'scheduler', { metadata: { owner: locks.owner } }).lead(async (leader) => {
+      led.push(locks.owner)
+      await fences.check('disk', leader.token)
+      const seen = await new Election(locks, 'scheduler').leader()
+      assert.deepEqual([seen?.owner, seen?.metadata], [locks.owner, { owner: locks.owner }])
+      return leader.token
+    })
+    const terms = await Promise.all([lead(ann), lead(bob)])
+    assert.deepEqual(led.sort(), ['ann', 'bob'])
+    assert.equal(await fences.get('disk'), Math.max(...terms))
+    await assert.rejects(fences.check('disk', Math.min(...terms)), StaleTokenError)
+    assert.equal(await fences.get('tape'), undefined)
+    for await (const { leader } of new Election(bob, 'scheduler').observe()) {
+      assert.equal(leader, null)
+      break
+    }
+    const held = await Promise.all(Array.from({ length: 60 }, (_, i) => ann.acquire(`many:${i}`)))
+    const keys: string[] = []
+    for await (const l of bob.list({ prefix: 'many:' })) keys.push(l.lock_key)
+    assert.deepEqual(keys, held.map((l) => l.key).sort())
+    assert.deepEqual([await bob.locked('many:0'), await bob.locked('none')], [true, false])
+    await Promise.all(held.map((l) => l.release()))
+    assert.equal(await bob.locked('many:0'), false)
+  })
+
   test('all modes', async () => {
     const locks = new Locks({ url: server.url, tenant: 'acme', ttl: 30_000 })
     await locks.request('mutex', async (lock) => {
       assert.ok(lock.token > 1e15)
       assert.equal(await locks.acquire('mutex', { ifAvailable: true }), null)
       await assert.rejects(locks.acquire('mutex', { wait: 0 }), (e: unknown) => e instanceof LockHeldError && e.owner === locks.owner && e.retryAfter > 0)
-      assert.equal((await locks.query('mutex')).state, 'ACTIVE')
+      assert.equal((await locks.get('mutex')).state, 'ACTIVE')
     })
-    assert.equal((await locks.query('mutex')).state, 'RELEASED')
+    assert.equal((await locks.get('mutex')).state, 'RELEASED')
     const readers = await Promise.all([locks.acquire('shared', { mode: 'shared' }), locks.acquire('shared', { mode: 'shared' })])
     assert.equal(await locks.acquire('shared', { ifAvailable: true }), null)
     await Promise.all(readers.map((r) => r.release()))
@@ -90,9 +123,9 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     const first = await locks.take('rate', { limit: 2, window: 3_600_000 })
     assert.ok(((await locks.take('rate', { limit: 2, window: 3_600_000 })) ?? 0) > (first ?? 0))
     assert.equal(await locks.take('rate', { limit: 2, window: 3_600_000 }, { ifAvailable: true }), null)
-    await locks.requestAll(['x', 'y'], async (lock) => {
+    await requestAll(locks, ['x', 'y'], async (lock) => {
       assert.deepEqual([...lock.tokens.keys()], ['x', 'y'])
-      assert.equal(await locks.acquireAll(['y', 'z'], { ifAvailable: true }), null)
+      assert.equal(await acquireAll(locks, ['y', 'z'], { ifAvailable: true }), null)
     })
     const replaced = await locks.acquire('latest', { replace: true })
     const latest = await locks.acquire('latest', { replace: true })
@@ -108,10 +141,10 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     const waiting = [1, 2].map(async (n) => {
       const one = new Locks({ url: server.url, tenant: 'acme' })
       await new Promise((resolve) => setTimeout(resolve, 1))
-      while (((await locks.query('line')).waiting ?? []).length < n - 1) await new Promise((resolve) => setTimeout(resolve, 20))
+      while (((await locks.get('line')).waiting ?? []).length < n - 1) await new Promise((resolve) => setTimeout(resolve, 20))
       await one.request('line', { fair: true }, () => void order.push(n))
     })
-    while (((await locks.query('line')).waiting ?? []).length < 2) await new Promise((resolve) => setTimeout(resolve, 20))
+    while (((await locks.get('line')).waiting ?? []).length < 2) await new Promise((resolve) => setTimeout(resolve, 20))
     await first.release()
     await Promise.all(waiting)
     assert.deepEqual(order, [1, 2])
@@ -126,7 +159,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
       proxy.faults.push(fault)
       const renewed = proxy.count
       while (proxy.count < renewed + 2) await new Promise((resolve) => setTimeout(resolve, 20)) // a renewal, and its retry or the next one
-      assert.equal(lock.held, true)
+      assert.equal(lock.owned, true)
       proxy.faults.push(fault)
       await lock.release()
       const next = await locks.acquire(`fault-${fault}`, { ifAvailable: true })
@@ -143,7 +176,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
       await (await locks.acquire(`clock${off}`)).release()
       assert.equal(proxy.count, off === 60_000 ? 2 : 3, `${off}`) // a minute ahead is an end that is a minute later
       await (await locks.acquire(`clock${off}`)).release()
-      await (await locks.acquireAll([`clock${off}`, `clock${off}b`])).release()
+      await (await acquireAll(locks, [`clock${off}`, `clock${off}b`])).release()
       assert.equal(proxy.count, off === 60_000 ? 6 : 7, `${off}`)
       assert.equal((await new Runs({ url, tenant: 'acme', clock }).run(`clock${off}`, () => 'ok')).status, 'ready')
     }
@@ -156,7 +189,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
       const holder = new Locks({ url: server.url, tenant: 'acme' })
       const first = await holder.acquire(`gone-${name}`, name === 'shared' || name === 'replace' ? {} : options)
       const seen: LockEvent[] = []
-      const one = new Locks({ url, tenant: 'acme', onEvent: (e) => seen.push(e) })
+      const one = new Locks({ url, tenant: 'acme', observe: (e) => seen.push(e) })
       const stop = new AbortController()
       const waiting = assert.rejects(one.acquire(`gone-${name}`, { ...options, signal: stop.signal }), RangeError)
       while (!seen.some((e) => e.type === 'waiting')) await new Promise((resolve) => setTimeout(resolve, 20))
@@ -165,7 +198,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
       await waiting
       while (seen.at(-1)?.type !== 'abandoned') await new Promise((resolve) => setTimeout(resolve, 20))
       assert.equal(seen.at(-1)?.error, undefined)
-      assert.equal(first.held, true)
+      assert.equal(first.owned, true)
       await first.release()
       const next = await holder.acquire(`gone-${name}`, { ...options, ifAvailable: true })
       assert.equal(next?.token, first.token + 1) // no one else had it meanwhile
@@ -203,7 +236,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     await new Promise((resolve) => server.process.once('exit', resolve))
     server = await serve()
     proxy.target = server.url
-    assert.equal(lock.held, true)
+    assert.equal(lock.owned, true)
     await lock.release()
     const next = await locks.acquire('killed')
     assert.equal(next.token, lock.token + 1)
@@ -271,9 +304,9 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     proxy.faults.push('answer', 'pass', 'answer')
     const order = { id: 'o-1', total: 12 }
     const pay = async () => (ran++, order)
-    assert.deepEqual(await runs.once('pay-1', pay), order)
-    assert.deepEqual(await runs.once('pay-1', pay), order)
-    assert.deepEqual(await new Runs({ url, tenant: 'acme' }).once('pay-1', pay), order)
+    assert.deepEqual(await runs.once('pay-1', null, pay), order)
+    assert.deepEqual(await runs.once('pay-1', null, pay), order)
+    assert.deepEqual(await new Runs({ url, tenant: 'acme' }).once('pay-1', null, pay), order)
     assert.equal(ran, 1)
     const busy = runs.run('pay-2', async (run) => {
       assert.equal((await new Runs({ url, tenant: 'acme' }).run('pay-2', () => '')).status, 'locked')
@@ -284,7 +317,13 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     assert.equal(failing.status, 'attempt_failed')
     const again = await runs.run('pay-3', (run) => String(run.failures))
     assert.equal(again.result, '1')
-    await assert.rejects(runs.once('pay-4', pay, { fingerprint: 'a' }).then(() => runs.once('pay-4', pay, { fingerprint: 'b' })), { name: 'RunDiffersError' })
+    await assert.rejects(runs.once('pay-4', order, pay).then(() => runs.once('pay-4', { ...order, total: 13 }, pay)), { name: 'RunDiffersError' })
+    // They are in one list with those of shells and of other languages.
+    execFileSync(leasehold, ['once', 'pay-5', '--tenant', 'acme', '--server', server.url, '-q', '--', process.execPath, '-e', ''])
+    const list = execFileSync(leasehold, ['run', 'list', '--tenant', 'acme', '--server', server.url, '--prefix', 'pay-', '--json'], { encoding: 'utf8' })
+    const listed = list.trim().split('\n').map((line) => JSON.parse(line) as { run_id: string, status: string })
+    assert.deepEqual(listed.map((r) => `${r.run_id} ${r.status}`),
+      ['pay-1', 'pay-2', 'pay-3', 'pay-4', 'pay-5'].map((id) => `${id} READY`))
   })
 
   test('analyses: each answer lost, the server killed, and stopped for longer than the ttl', async () => {
@@ -295,12 +334,12 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     assert.equal((await runs.run('a-0', () => assert.fail('it ran'))).status, 'unknown')
     let ran = 0
     proxy.faults.push('answer', 'pass', 'answer')
-    assert.deepEqual(await runs.once('a-1', () => ({ times: ++ran })), { times: 1 })
-    assert.deepEqual(await new Runs({ url, tenant: 'acme', analyses: true }).once('a-1', () => ({ times: ++ran })), { times: 1 })
+    assert.deepEqual(await runs.once('a-1', null, () => ({ times: ++ran })), { times: 1 })
+    assert.deepEqual(await new Runs({ url, tenant: 'acme', analyses: true }).once('a-1', null, () => ({ times: ++ran })), { times: 1 })
 
     // Killed while the work runs: the run lives on.
     await create('a-2')
-    const killed = await runs.once('a-2', async (run) => {
+    const killed = await runs.once('a-2', null, async (run) => {
       server.process.kill('SIGKILL')
       await new Promise((resolve) => server.process.once('exit', resolve))
       server = await serve()
@@ -346,10 +385,10 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
 
   test('events say what happened', async () => {
     const seen: LockEvent['type'][] = []
-    await using locks = new Locks({ url: server.url, tenant: 'acme', onEvent: (e) => seen.push(e.type) })
+    await using locks = new Locks({ url: server.url, tenant: 'acme', observe: (e) => seen.push(e.type) })
     {
       await using lock = await locks.acquire('using')
-      assert.equal(lock.held, true)
+      assert.equal(lock.owned, true)
     }
     assert.deepEqual(seen, ['acquired', 'released'])
   })

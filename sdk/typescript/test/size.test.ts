@@ -1,17 +1,25 @@
-// The size of the first entry, minified and gzipped, as an application would ship it.
+// The size of each entry, minified and gzipped, as an application would ship it.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
-test('the first entry has 10.5 KiB at most, minified and gzipped, and asks nothing of Node', async (t) => {
-  const entry = (name: string) => fileURLToPath(new URL(`../../src/${name}.ts`, import.meta.url))
-  for (const name of ['index', 'once', 'ids', 'projectlock']) {
+/** The most bytes of each. What an application that uses several entries shares is in each of them. The first one is to stay below 10 KiB, with room for a cure. */
+const most: Record<string, number> = {
+  index: 10_240 - 300, sets: 1800, once: 9500, ids: 12_000, projectlock: 10_500, election: 2500, fences: 5000, errors: 2200,
+}
+
+const entries = Object.keys((JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { exports: object }).exports).filter((e) => !e.endsWith('.json'))
+
+for (const entry of entries.map((e) => (e === '.' ? 'index' : e.slice(2))).filter((e) => e !== 'node')) {
+  test(`the entry ${entry} is small, and asks nothing of Node`, async (t) => {
+    const path = fileURLToPath(new URL(`../../src/${entry}.ts`, import.meta.url))
     // The platform "browser": an import of a module of Node would be an error.
-    const got = await build({ entryPoints: [entry(name)], bundle: true, minify: true, format: 'esm', target: 'es2022', platform: 'browser', write: false, logLevel: 'silent' })
+    const got = await build({ entryPoints: [path], bundle: true, minify: true, format: 'esm', target: 'es2022', platform: 'browser', write: false, logLevel: 'silent' })
     const bytes = gzipSync(got.outputFiles[0]?.contents ?? '', { level: 9 }).length
-    t.diagnostic(`${name}: ${bytes} bytes`)
-    if (name === 'index') assert.ok(bytes > 0 && bytes <= 10_752, `${bytes} bytes`)
-  }
-})
+    t.diagnostic(`${entry}: ${bytes} bytes`)
+    assert.ok(bytes > 0 && bytes <= (most[entry] ?? 0), `${bytes} bytes`)
+  })
+}

@@ -97,7 +97,7 @@ describe('a tab that is stopped (SIGSTOP) for longer than its lease, in Chromium
       Object.assign(globalThis, { lock, token: lock.token })
     })
     await a.waitForTimeout(11_000) // it is renewed
-    assert.equal(await a.evaluate(() => (globalThis as unknown as { lock: import('../src/index.js').Lock }).lock.held), true)
+    assert.equal(await a.evaluate(() => (globalThis as unknown as { lock: import('../src/index.js').Lock }).lock.owned), true)
     const busy = await b.evaluate(async () => (await (globalThis as unknown as { locks: import('../src/index.js').Locks }).locks.acquire('page', { ifAvailable: true })) === null)
     assert.equal(busy, true)
     stop()
@@ -105,7 +105,7 @@ describe('a tab that is stopped (SIGSTOP) for longer than its lease, in Chromium
     go()
     const seen = await a.evaluate(() => {
       const { lock, token } = globalThis as unknown as { lock: import('../src/index.js').Lock; token: number }
-      return { held: lock.held, name: (lock.signal.reason as Error).name, token }
+      return { held: lock.owned, name: (lock.signal.reason as Error).name, token }
     })
     assert.equal(seen.held, false)
     assert.equal(seen.name, 'LockLostError')

@@ -27,7 +27,8 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	m, err := idempotency.New(c.Runs("shop"), func(*http.Request) string { return "ann" }, nil)
+	m, err := idempotency.New(c.Runs("shop"), func(*http.Request) string { return "ann" },
+		&idempotency.Options{Name: "payments"})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (d *play) contend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	locks := c.Locks()
+	locks := c.LockAPI()
 	var (
 		holders gauge
 		mu      sync.Mutex
@@ -60,7 +60,7 @@ func (d *play) contend(ctx context.Context) error {
 
 // pausedHolder lets a holder sleep beyond its lease: another worker gets the lock, and the sleeper is rejected wherever
 // it comes with its old token.
-func (d *play) pausedHolder(ctx context.Context, locks *client.Locks) error {
+func (d *play) pausedHolder(ctx context.Context, locks *client.LockAPI) error {
 	const key = "orders"
 	ann, err := d.take(ctx, locks, key, "ann", 1)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *play) pausedHolder(ctx context.Context, locks *client.Locks) error {
 }
 
 // take acquires a lock, coming again when the server says so.
-func (d *play) take(ctx context.Context, locks *client.Locks, key, who string, ttl int64) (client.Lease, error) {
+func (d *play) take(ctx context.Context, locks *client.LockAPI, key, who string, ttl int64) (client.Lease, error) {
 	for {
 		l, err := locks.Acquire(ctx, tenant, key, contracts.AcquireRequest{OwnerID: who, TTLSeconds: ttl})
 		if err == nil {

@@ -38,7 +38,7 @@ func pay(ctx context.Context, server, name string, in io.Reader) error {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	w := &payer{
-		name: name, server: server, locks: c.Locks(),
+		name: name, server: server, locks: c.LockAPI(),
 		// A connection that was idle while this process was frozen may be closed.
 		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
@@ -64,7 +64,7 @@ func pay(ctx context.Context, server, name string, in io.Reader) error {
 
 type payer struct {
 	name, server string
-	locks        *client.Locks
+	locks        *client.LockAPI
 	http         *http.Client
 	skew         atomic.Int64 // milliseconds
 }

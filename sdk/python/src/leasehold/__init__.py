@@ -3,7 +3,7 @@
 Hold a lock while I work:
 
     with leasehold.Client("http://127.0.0.1:8080").locks().hold("deploy-prod") as lock:
-        lock.check()               # before each effect: raises LockLost before another can have the lock
+        lock.check()               # before each effect: raises LockLostError before another can have the lock
         deploy(token=lock.token)   # what you write to rejects a lower token
 
 Run this once, and give me its result (:mod:`leasehold.once`):
@@ -18,18 +18,21 @@ Give me IDs (:mod:`leasehold.machineids`):
         print(ids.next_id())
 """
 
+from ._http import Headers, Response
+from ._transport import HTTPTransport, Request, Transport
 from .client import Client, Fences, HeldLease, LockAPI, new_request_id
-from .codes import LockHeld, LockQueueFull, RunDiffers, StaleToken
+from .codes import LockHeldError, LockQueueFullError, RequestIdReusedError, RunDiffersError, StaleTokenError
 from .errors import (
-    ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
-    TransportError, UnknownOutcomeError,
+    ApiError, ClosedError, EventLoopError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLostError, MaxHoldError, NoResponseError,
+    NotReleasedError, ReleasedError, UnknownOutcomeError,
 )
-from .locks import Event, Hold, Lock, Locks, LockSet
+from .locks import FOREVER, Event, Hold, Lock, Locks, LockSet
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "ApiError", "Client", "ClosedError", "Event", "Fences", "HeldLease", "Hold", "InvalidResponseError", "InvalidSettingError", "LeaseholdError",
-    "Lock", "LockAPI", "LockHeld", "LockLost", "LockQueueFull", "LockSet", "Locks", "MaxHoldExceeded", "NotReleasedError", "ReleasedError", "RunDiffers",
-    "StaleToken", "TransportError", "UnknownOutcomeError", "new_request_id",
+    "ApiError", "Client", "ClosedError", "Event", "EventLoopError", "FOREVER", "Fences", "HTTPTransport", "Headers", "HeldLease", "Hold",
+    "InvalidResponseError", "InvalidSettingError", "LeaseholdError", "Lock", "LockAPI", "LockHeldError", "LockLostError", "LockQueueFullError", "LockSet",
+    "Locks", "MaxHoldError", "NoResponseError", "NotReleasedError", "ReleasedError", "Request", "RequestIdReusedError", "Response", "RunDiffersError",
+    "StaleTokenError", "Transport", "UnknownOutcomeError", "new_request_id",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ._time import LOOK_AGAIN, Clock, Signal
-from .codes import DeadlineExceeded
+from .errors import NoResponseError
 
 T = TypeVar("T")
 
@@ -45,33 +45,19 @@ def bounded(
     """Do something in a thread of its own, and return in so many seconds, also if that does not.
 
     The signal that it gets is set when no one waits for it any more. The error is that of
-    do, DEADLINE_EXCEEDED, or Cancelled if cancel was set.
+    do, NoResponseError, or Cancelled if cancel was set.
     """
 
-    def begin(abort: Signal, end: Callable[[Any, BaseException | None], None]) -> None:
-        def work() -> None:
-            try:
-                got = do(abort)
-            except BaseException as err:  # it is raised where it is waited for
-                end(None, err)
-            else:
-                end(got, None)
-
-        if spawn("request", work) is None:
-            work()
-
-    return waited(clock, seconds, begin, cancel)
-
-
-def waited(
-    clock: Clock, seconds: float, begin: Callable[[Signal, Callable[[T | None, BaseException | None], None]], None], cancel: Signal | None,
-) -> T:
-    """Begin something that goes on elsewhere and tells how it ended, and wait for that: see bounded."""
     done, abort = Signal(), Signal()
     box: list[tuple[T | None, BaseException | None]] = []
 
-    def tell_end(value: T | None, err: BaseException | None) -> None:
-        box.append((value, err))
+    def work() -> None:
+        try:
+            got = do(abort)
+        except BaseException as err:  # it is raised where it is waited for
+            box.append((None, err))
+        else:
+            box.append((got, None))
         done.set()
 
     if cancel is not None and cancel.is_set():
@@ -79,7 +65,8 @@ def waited(
     signals = (done,) if cancel is None else (done, cancel)
     end = clock.monotonic() + seconds
     try:
-        begin(abort, tell_end)
+        if spawn("request", work) is None:
+            work()
         while not done.is_set():
             left = end - clock.monotonic()
             if left <= 0 or cancel is not None and cancel.is_set():
@@ -90,13 +77,13 @@ def waited(
         if not ended:
             abort.set()
     if ended:
-        got, err = box[0]
+        value, err = box[0]
         if err is not None:
             raise err
-        return got  # type: ignore[return-value]
+        return value  # type: ignore[return-value]
     if cancel is not None and cancel.is_set():
         raise Cancelled
-    raise DeadlineExceeded(f"no response within {seconds:.3g}s")
+    raise NoResponseError(f"no response within {seconds:.3g}s")
 
 
 def tell(call: Callable[[T], object], value: T) -> None:
@@ -113,28 +100,43 @@ class Background:
     """What goes on when no one waits for it, such as the release of what a cancelled acquire may have obtained."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._running = 0
+        self._reset()
         everything.add(self)
 
-    def begin(self) -> None:
-        with self._changed:
-            self._running += 1
+    def _reset(self) -> None:
+        self._changed = threading.Condition()
+        self._running: weakref.WeakSet[_Running] = weakref.WeakSet()
 
-    def end(self) -> None:
+    def begin(self) -> _Running:
+        """Something begins, and goes on until end is called, or until it has dropped what it got here: an interrupt may keep it from calling that."""
+        running = _Running()
         with self._changed:
-            self._running -= 1
+            self._running.add(running)
+        return running
+
+    def end(self, running: _Running) -> None:
+        with self._changed:
+            self._running.discard(running)
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
         """Wait until nothing goes on; False if that takes longer."""
+        end = time.monotonic() + seconds
         with self._changed:
-            return self._changed.wait_for(lambda: self._running == 0, seconds)
+            while self._running:
+                left = end - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(min(left, LOOK_AGAIN / 10))
+        return True
 
     def after_fork(self) -> None:
         """In the child no thread of the parent goes on."""
-        self._changed = threading.Condition()
-        self._running = 0
+        self._reset()
+
+
+class _Running:
+    """Something that goes on in the background."""
 
 
 _owed: dict[object, Callable[[float], object]] = {}

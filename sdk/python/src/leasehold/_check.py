@@ -31,6 +31,13 @@ def seconds(name: str, value: object) -> float:
     return most
 
 
+def wait(name: str, value: object) -> float:
+    """How long to wait for something that is held, which may be endless. None could be either of the two."""
+    if value is None:
+        raise InvalidSettingError(name, "is None: leasehold.FOREVER waits for as long as it takes, 0 does not wait")
+    return seconds(name, value)
+
+
 def positive(name: str, value: object) -> float:
     seconds = number(name, value)
     if seconds <= 0:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
 from functools import partial
 
 from . import _outcome
 from ._call import on_fork
 from ._steps import Send, Steps, Wires, pause
 from ._time import Clock, Moment, Signal, try_time
-from .codes import RequestIDReused
-from .errors import ApiError, InvalidResponseError, TransportError, format_time
+from .codes import RequestIdReusedError
+from .errors import ApiError, InvalidResponseError, NoResponseError, format_time
 
 AFTER = 2.0
 """Seconds by which a request ends after its caller stopped to wait for it: one that is answered in time is not too
@@ -61,6 +60,10 @@ class ServerTime:
     def compare(self, date: str, took: float) -> None:
         """Learn from the Date of a response that has just arrived and that took so many seconds, unless the store has
         told its time."""
+        if not date:
+            return
+        from email.utils import parsedate_to_datetime  # which takes long to import
+
         try:
             at = parsedate_to_datetime(date)
         except (ValueError, TypeError, IndexError, OverflowError):
@@ -87,9 +90,9 @@ def give_up(
         try:
             yield Send(seconds, partial(send, seconds))
             return None
-        except RequestIDReused:
+        except RequestIdReusedError:
             return None
-        except (ApiError, TransportError, InvalidResponseError) as err:
+        except (ApiError, NoResponseError, InvalidResponseError) as err:
             left = clock.now().until(end)
             # When a lock may be free does not matter.
             wait = _outcome.pause(retry, None if _outcome.settles(err) else err, left)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from email.message import Message
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 MAX_LINE = 65536
 """Bytes of a line of a response."""
@@ -13,10 +12,22 @@ MAX_FIELDS = 100
 """Fields of the head of a response, and lines after its body."""
 
 
+class Headers(dict[str, str]):
+    """The fields of a response. Their names are the same in capitals."""
+
+    def __setitem__(self, name: str, value: str) -> None:
+        super().setdefault(name.lower(), value)  # of several the first
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.lower(), default)
+
+
 class Response(NamedTuple):
+    """What came of a request."""
+
     status: int
     reason: str
-    headers: Message
+    headers: Headers
     content: bytes
 
     @property
@@ -117,8 +128,8 @@ def _fields() -> Reading[list[str]]:
             raise Broken("it has too many fields")
 
 
-def _message(fields: list[str]) -> Message:
-    headers = Message()
+def _message(fields: list[str]) -> Headers:
+    headers = Headers()
     for line in fields:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ._time import Backoff
 from .codes import (
-    DocumentDamaged, LeaseExpired, LeaseLost, LeaseReleased, NotConfigured, NotOwner, Overloaded, RateLimited,
-    Unauthenticated,
+    DocumentDamagedError, LeaseExpiredError, LeaseLostError, LeaseReleasedError, NotConfiguredError, NotOwnerError, OverloadedError, RateLimitedError,
+    UnauthenticatedError,
 )
-from .errors import ApiError, InvalidResponseError, TransportError
+from .errors import ApiError, InvalidResponseError, NoResponseError
 
 Body = Mapping[str, Any]
 
@@ -28,7 +27,7 @@ def cause(err: BaseException) -> BaseException:
 
 def gone(err: BaseException | None) -> bool:
     """Whether an error says that the lease is the caller's no more."""
-    return isinstance(err, (LeaseLost, LeaseExpired, LeaseReleased, NotOwner))
+    return isinstance(err, (LeaseLostError, LeaseExpiredError, LeaseReleasedError, NotOwnerError))
 
 
 def final(err: BaseException) -> bool:
@@ -36,9 +35,9 @@ def final(err: BaseException) -> bool:
 
     The response's own word that a retry may help comes first. Then a rejection is final; a failure of the server is not, but for 501 and damage.
     """
-    if isinstance(err, TransportError):  # a certificate that is not accepted, or no TLS
-        return not err.sent and not err.retry and isinstance(err.__cause__, ssl.SSLError)
-    return isinstance(err, ApiError) and not err.retryable and (err.status < 500 or err.status == 501 or isinstance(err, DocumentDamaged))
+    if isinstance(err, NoResponseError):
+        return err._never
+    return isinstance(err, ApiError) and not err.retryable and (err.status < 500 or err.status == 501 or isinstance(err, DocumentDamagedError))
 
 
 FIRST_TRIES = 3
@@ -55,7 +54,7 @@ class Meeting:
 
     def unmet(self, err: BaseException) -> bool:
         """Count an error: whether by now the address of the server may be wrong, so that another try in the next seconds is of no use."""
-        if isinstance(err, TransportError) and err._unmet:
+        if isinstance(err, (NoResponseError, InvalidResponseError)) and err._unmet:
             self._tries += 1
             return self._tries >= FIRST_TRIES
         return False
@@ -63,9 +62,9 @@ class Meeting:
 
 def unsettled(err: BaseException) -> bool:
     """Whether a request that failed may have been carried out, or may still be."""
-    if isinstance(err, TransportError) and not err.sent:
+    if isinstance(err, NoResponseError) and not err.sent:
         return False
-    if isinstance(err, (Overloaded, RateLimited, Unauthenticated, DocumentDamaged, NotConfigured)):
+    if isinstance(err, (OverloadedError, RateLimitedError, UnauthenticatedError, DocumentDamagedError, NotConfiguredError)):
         return False
     return not isinstance(err, ApiError) or err.status >= 500
 
@@ -77,7 +76,7 @@ def settles(err: BaseException) -> bool:
 
 def retry_after(err: BaseException | None) -> float:
     """Seconds that the server asks to wait; 0 if it does not say."""
-    return err.retry_after if isinstance(err, (ApiError, TransportError)) else 0.0
+    return err.retry_after if isinstance(err, (ApiError, InvalidResponseError)) else 0.0
 
 
 def poll_after(err: BaseException) -> float:

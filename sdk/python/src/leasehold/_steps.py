@@ -1,29 +1,26 @@
-"""Rules as steps, without input and output, and what carries them out: the thread of the caller, or one event loop for all of a process.
+"""Rules as steps, without input and output, and what carries them out: the thread of the caller, or one of a few in the background.
 
 A rule that sends or waits is a generator. It yields a :class:`Send` or a :class:`Sleep` and gets what came of it, so that the same rule serves
-blocking calls, tasks, and what goes on in the background. The event loop has a thread of its own: neither a program's loop that is blocked nor
-one that is closed keeps a lease from being renewed or released.
+blocking calls, tasks, and what goes on in the background. There is no event loop: one would be in the way of those of a program whose threads are
+greenlets, and neither a program's loop that is blocked nor one that is closed keeps a lease from being renewed or released.
 """
 
 from __future__ import annotations
 
-import asyncio
+import collections
 import functools
 import heapq
 import itertools
-import selectors
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Callable, Coroutine, Generator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, Union
 
-from ._call import Background, Cancelled, on_fork, spawn, waited
-from ._time import LOOK_AGAIN, Clock, Moment, Signal
-from ._http import Response
-from ._transport import in_thread
-from .codes import DeadlineExceeded
+from ._call import Background, Cancelled, on_fork, spawn
+from ._time import LOOK_AGAIN, SYSTEM, Clock, Moment, Signal
+from .errors import ClosedError, EventLoopError, NoResponseError
 
 if TYPE_CHECKING:
     from .client import Client
@@ -31,9 +28,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
+WORKERS = 4
+"""Threads of the background, while none of them has to wait for long."""
 
-@dataclass(frozen=True)
-class Wire:
+MOST_WORKERS = 256
+"""Threads of the background, when requests get no response."""
+
+MOST_WAITS = 64
+"""Requests of tasks that wait at the server at a time: each has a thread. Those of more tasks ask again and again."""
+
+PATIENCE = 0.5
+"""Seconds after which what waits for a thread gets one more."""
+
+GROWTH = 0.05
+"""Seconds from then until there is another."""
+
+IDLE_TIME = 30.0
+"""Seconds after which a thread ends that has nothing to do."""
+
+
+class Wire(NamedTuple):
     """One request over HTTP: the step is its response."""
 
     client: Client
@@ -45,8 +59,7 @@ class Wire:
     most: int
 
 
-@dataclass(frozen=True)
-class Blocks:
+class Blocks(NamedTuple):
     """A function that may block, such as one of the program: the step is what it returns."""
 
     do: Callable[[], Any]
@@ -55,18 +68,18 @@ class Blocks:
 Wires = Generator[Union[Wire, Blocks], Any, T]
 
 
-@dataclass(frozen=True)
-class Send:
-    """Something that is sent, with a time of its own: see :func:`leasehold._call.bounded`. start gets a signal that is set when it is not waited
-    for any more."""
+class Send(NamedTuple):
+    """Something that is sent, which ends in so many seconds. start gets a signal that is set when it is not waited for any more: because of cancel, or
+    because it does not end by itself."""
 
     seconds: float
     start: Callable[[Signal], Wires[Any]]
     cancel: Signal | None = None
+    waits: bool = False
+    """Most of the time is that for which the server waits."""
 
 
-@dataclass(frozen=True)
-class Sleep:
+class Sleep(NamedTuple):
     """A wait until a moment by either clock, or until one of the signals is set; None is no bound."""
 
     until: Moment | None
@@ -106,6 +119,16 @@ def _blocks(do: Callable[[], T]) -> Wires[T]:
     return got
 
 
+def may_block(instead: str) -> None:
+    """Refuse a call that blocks where an event loop runs in this thread: its other tasks would stand still. The error says what to do instead."""
+    events = sys.modules.get("asyncio.events")
+    if events is None or events._get_running_loop() is None:
+        return
+    if "greenlet" in sys.modules and sys.modules["asyncio.tasks"].current_task() is None:
+        return  # the loop is that of another greenlet of this thread
+    raise EventLoopError(f"this call blocks, and an event loop runs in this thread: {instead}")
+
+
 def here(wires: Wires[T]) -> T:
     """Carry requests out in the thread of the caller."""
 
@@ -118,13 +141,13 @@ def here(wires: Wires[T]) -> T:
 
 
 def block(clock: Clock, steps: Steps[T]) -> T:
-    """Carry steps out in the thread of the caller, and their requests on the event loop, which it does not wait for if they take too long."""
+    """Carry steps out in the thread of the caller."""
 
     def step(e: Any) -> Any:
         if isinstance(e, Blocks):
             return e.do()
         if isinstance(e, Send):
-            return waited(clock, e.seconds, functools.partial(_begin, e.start), e.cancel)
+            return sent(clock, e)
         if e.until is None:
             while not any(s.is_set() for s in e.signals):
                 clock.wait(LOOK_AGAIN, *e.signals)
@@ -136,25 +159,29 @@ def block(clock: Clock, steps: Steps[T]) -> T:
     return _each(steps, step)
 
 
-def _begin(start: Callable[[Signal], Wires[Any]], abort: Signal, end: Callable[[Any, BaseException | None], None]) -> None:
-    """Send something on the event loop of the background, for a thread that waits for it."""
-
-    async def work() -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        stop = abort.subscribe(functools.partial(loop.call_soon_threadsafe, task.cancel))  # type: ignore[arg-type]
-        got = await _wires(start, abort)
-        stop()
-        end(*got)
-
-    if _engine.start(work()):
-        return
+def sent(clock: Clock, e: Send) -> Any:
+    """Send something in the thread of the caller."""
+    if e.cancel is not None and e.cancel.is_set():
+        raise Cancelled
+    abort = Signal()
+    ends = [clock.bound(e.seconds, abort.set)]
+    if e.cancel is not None:
+        ends.append(e.cancel.subscribe(abort.set))
     try:
-        value = here(start(abort))
-    except BaseException as err:
-        end(None, err)
-    else:
-        end(value, None)
+        return here(e.start(abort))
+    except Exception as err:
+        if e.cancel is not None and e.cancel.is_set():
+            raise Cancelled from None
+        if abort.is_set() and not isinstance(err, NoResponseError):
+            raise _too_late(e) from err
+        raise
+    finally:
+        for end in ends:
+            end()
+
+
+def _too_late(e: Send) -> NoResponseError:
+    return NoResponseError(f"no response within {e.seconds:.3g}s")
 
 
 def _each(steps: Generator[Any, Any, T], step: Callable[[Any], Any]) -> T:
@@ -175,84 +202,121 @@ def _each(steps: Generator[Any, Any, T], step: Callable[[Any], Any]) -> T:
         steps.close()  # an interrupt may have come between two of them
 
 
-# The event loop of the background.
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Tests replace it."""
-    return asyncio.SelectorEventLoop(selectors.DefaultSelector())
+# The threads of the background.
 
 
 class _Engine:
-    """The event loop of the process, and the times of its clocks. Its thread begins with the first steps, and ends with the process."""
+    """The threads that carry out what goes on in the background, and the times of its clocks. They begin with the first steps."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._inherited: list[object] = []
         self.timers: weakref.WeakKeyDictionary[Clock, _Timers] = weakref.WeakKeyDictionary()
+        self._reset()
         on_fork(self)
 
+    def _reset(self) -> None:
+        self._changed = threading.Condition()
+        self._jobs: collections.deque[tuple[float, Callable[[], None]]] = collections.deque()  # with the time since when they wait
+        self._threads = 0
+        self._watching = False  # a thread looks whether more are needed
+        self._watched = threading.Condition(self._changed._lock)  # type: ignore[attr-defined]  # of that thread alone
+        self.resting: set[int] = set()
+        """Threads that wait for something to do."""
+        self.waits = 0
+        """Requests of tasks that wait at the server."""
+
     def after_fork(self) -> None:
-        """The loop of the parent does not run in the child; nothing of it is ended there, which would end it in the parent."""
-        self._mutex = threading.Lock()
-        self._inherited.append((self._loop, self._tasks))
-        self._loop, self._tasks = None, set()
+        """The threads of the parent do not run in the child."""
+        self._reset()
         self.timers = weakref.WeakKeyDictionary()
 
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """None if the process is ending, and no other thread runs any more."""
-        if sys.is_finalizing():
-            return None
-        with self._mutex:
-            if self._loop is None:
-                loop = new_loop()
-                if spawn("requests", functools.partial(self._run, loop)) is None:
-                    loop.close()
-                    return None
-                self._loop = loop
-            return self._loop
+    @property
+    def waiting(self) -> int:
+        """How much waits for a thread."""
+        return len(self._jobs)
 
-    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_forever()
+    def count(self, waits: int) -> None:
+        with self._changed:
+            self.waits += waits
 
     def timers_of(self, clock: Clock) -> _Timers:
-        with self._mutex:
+        with self._changed:
             found = self.timers.get(clock)
             if found is None:
                 found = self.timers[clock] = _Timers(clock)
             return found
 
-    def start(self, work: Coroutine[Any, Any, None]) -> bool:
-        """False if that is not possible any more."""
-        loop = self.loop()
-        if loop is None:
-            work.close()
-            return False
-        loop.call_soon_threadsafe(self._begin, work)
+    def submit(self, job: Callable[[], None]) -> bool:
+        """Do something in one of the threads. False if there is none, and none can be started."""
+        with self._changed:
+            if sys.is_finalizing():
+                return False
+            self._jobs.append((time.monotonic(), job))
+            if len(self._jobs) <= len(self.resting):
+                self._changed.notify()
+            elif self._threads < WORKERS:
+                self._start()
+            elif not self._watching and self._threads < MOST_WORKERS:
+                self._watching = True
+                if spawn("watch", self._watch) is None:
+                    self._watching = False
+            if self._threads == 0:
+                self._jobs.pop()
+                return False
         return True
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _start(self) -> None:
+        started = None
+        self._threads += 1
+        try:
+            started = spawn("requests", self._work)
+        finally:
+            if started is None:  # also after an interrupt
+                self._threads -= 1
+
+    def _work(self) -> None:
+        me = threading.get_ident()
+        while True:
+            with self._changed:
+                since = time.monotonic()
+                while not self._jobs:
+                    self.resting.add(me)
+                    self._changed.wait(LOOK_AGAIN)  # an interrupt may have come before it was woken
+                    self.resting.discard(me)
+                    if not self._jobs and time.monotonic() - since > IDLE_TIME:
+                        self._threads -= 1
+                        return
+                _, job = self._jobs.popleft()
+            try:
+                job()
+            except BaseException:  # it ends no other
+                sys.excepthook(*sys.exc_info())
+            del job  # nothing is kept while this one rests
+
+    def _watch(self) -> None:
+        """Start more threads, one after the other, while something waits for longer than it should."""
+        with self._changed:
+            while self._jobs and self._threads < MOST_WORKERS:
+                left = self._jobs[0][0] + PATIENCE - time.monotonic()
+                if left <= 0:
+                    self._start()
+                self._watched.wait(GROWTH)
+            self._watching = False
 
 
 def try_again(do: Callable[[], None]) -> bool:
-    """Call a function, which must be quick, on the event loop in LOOK_AGAIN seconds: it starts a thread that could not be
-    started. False if there is no event loop either."""
-    loop = _engine.loop()
-    if loop is None:
-        return False
-    loop.call_soon_threadsafe(loop.call_later, LOOK_AGAIN, do)
-    return True
+    """Call a function, which must be quick, in LOOK_AGAIN seconds in one of the background's threads: it starts a thread that could not be
+    started. False if there is none of these either."""
+
+    def later() -> None:
+        SYSTEM.sleep(LOOK_AGAIN)
+        do()
+
+    return _engine.submit(later)
 
 
 class _Timers:
     """Calls functions at moments of a clock, in one thread. It ends when there is none left. If it cannot be started, each
-    call of at tries again, and so does the event loop."""
+    call of at tries again, and so does the background."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = weakref.ref(clock)  # which is the key of these
@@ -263,7 +327,7 @@ class _Timers:
         self._by_wall: list[tuple[float, int, list[Callable[[], None]]]] = []
         self._numbers = itertools.count()  # functions have no order
         self.thread: threading.Thread | None = None
-        self._again = False  # the event loop tries to start it
+        self._again = False  # the background tries to start it
 
     def at(self, moment: Moment, call: Callable[[], None]) -> Callable[[], None]:
         """Call a function, which must be quick, at a moment by either clock. The returned function ends that."""
@@ -332,37 +396,137 @@ class _Timers:
 _engine = _Engine()
 
 
+class _Task:
+    """Steps that are carried out in the background. Of each of them one thing takes it on, whatever comes first: its end, or the end of its time."""
+
+    def __init__(self, clock: Clock, steps: Steps[Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        self._clock, self._steps, self._done = clock, steps, done
+
+    def begin(self) -> None:
+        """Take the first step here: those who call one after the other have their places in line in that order."""
+        try:
+            e = self._steps.send(None)
+        except StopIteration as end:
+            return self._done(end.value, None)
+        except Exception as err:
+            return self._done(None, err)
+        if isinstance(e, Sleep):
+            return self._sleep(e)
+        go_on = functools.partial(self.go_on, e=e)
+        if not _engine.submit(go_on):
+            go_on()
+
+    def go_on(self, value: Any = None, problem: BaseException | None = None, e: Any = None) -> None:
+        """Take the steps that follow, until one has to be waited for."""
+        while True:
+            try:
+                if e is None:
+                    e = self._steps.send(value) if problem is None else self._steps.throw(problem)
+            except StopIteration as end:
+                return self._done(end.value, None)
+            except BaseException as err:  # it is told, and ends no thread
+                return self._done(None, err)
+            value, problem = None, None
+            if isinstance(e, Sleep):
+                return self._sleep(e)
+            try:
+                value = e.do() if isinstance(e, Blocks) else self._sent(e)
+            except _Passed:
+                return
+            except BaseException as err:
+                problem = err
+            e = None
+
+    def _later(self, problem: BaseException | None = None) -> None:
+        go_on = functools.partial(self.go_on, None, problem)
+        if not _engine.submit(go_on):
+            go_on()
+
+    def _sleep(self, e: Sleep) -> None:
+        turn = _Turn()
+
+        def wake() -> None:
+            if turn.take():
+                for end in ends:
+                    end()
+                self._later()
+
+        ends: list[Callable[[], None]] = []
+        for signal in e.signals:
+            ends.append(signal.subscribe(wake))
+        if e.until is not None and not turn.taken:
+            ends.append(_engine.timers_of(self._clock).at(e.until, wake))
+        if turn.taken:  # by a signal that was set
+            for end in ends:
+                end()
+
+    def _sent(self, e: Send) -> Any:
+        """Send something in this thread. If it does not end in time another goes on with the steps, and this one has nothing to do with them."""
+        if e.cancel is not None and e.cancel.is_set():
+            raise Cancelled
+        abort, turn = Signal(), _Turn()
+
+        def over(cancelled: bool) -> None:
+            if turn.take():
+                abort.set()
+                self._later(Cancelled() if cancelled else _too_late(e))
+
+        ends = [_engine.timers_of(self._clock).at(Moment(self._clock.monotonic() + e.seconds, float("inf")), functools.partial(over, False))]
+        if e.cancel is not None:
+            ends.append(e.cancel.subscribe(functools.partial(over, True)))
+        _engine.count(e.waits)
+        try:
+            return here(e.start(abort))
+        finally:
+            _engine.count(-e.waits)
+            mine = turn.take()
+            for end in ends:
+                end()
+            if not mine:
+                raise _Passed
+
+
+class _Passed(BaseException):
+    """Another thread goes on."""
+
+
+class _Turn:
+    """Is taken once."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+
+    def take(self) -> bool:
+        return self._mutex.acquire(blocking=False)
+
+    @property
+    def taken(self) -> bool:
+        return self._mutex.locked()
+
+
 def start(clock: Clock, steps: Steps[T], done: Callable[[T | None, BaseException | None], None] = lambda value, err: None) -> None:
     """Carry steps out in the background, and call done with what they return, or with their error. It must be quick."""
-
-    async def work() -> None:
-        value: T | None = None
-        problem: BaseException | None = None
-        try:
-            value = await _steps(clock, steps)
-        except BaseException as err:  # it is told, and does not end the loop
-            problem = err
-        done(value, problem)
-
-    if _engine.start(work()):
+    if _engine.submit(_Task(clock, steps, done).go_on):
         return
     try:
         value = block(clock, steps)
+    except Exception as err:
+        done(None, err)
     except BaseException as err:
         done(None, err)
+        raise
     else:
         done(value, None)
 
 
 def later(clock: Clock, moment: Moment, steps: Steps[Any], *signals: Signal) -> None:
-    """Carry steps out in the background at a moment, unless one of the signals is set before. Until then they cost no turn of the event loop."""
+    """Carry steps out in the background at a moment, unless one of the signals is set before. Until then they cost no thread."""
     timers = _engine.timers_of(clock)
+    task = _Task(clock, steps, lambda value, err: None)
 
     def begin() -> None:
-        if _engine.loop() is None:  # it cannot be started now, and this thread is that of all others
+        if not _engine.submit(task.go_on):  # it cannot be started now, and this thread is that of all others
             timers.at(clock.now().plus(LOOK_AGAIN), begin)
-        else:
-            start(clock, steps)
 
     end = timers.at(moment, begin)
     for signal in signals:
@@ -371,110 +535,14 @@ def later(clock: Clock, moment: Moment, steps: Steps[Any], *signals: Signal) -> 
 
 def run(background: Background, clock: Clock, steps: Steps[Any]) -> None:
     """Carry out what goes on when no one waits for it."""
-    background.begin()
-    start(clock, steps, lambda value, err: background.end())
-
-
-async def _steps(clock: Clock, steps: Steps[T]) -> T:
-    value: Any = None
-    problem: BaseException | None = None
-    while True:
-        try:
-            e = steps.send(value) if problem is None else steps.throw(problem)
-        except StopIteration as end:
-            got: T = end.value
-            return got
-        value, problem = None, None
-        try:
-            if isinstance(e, Send):
-                value = await _send(clock, e)
-            elif isinstance(e, Blocks):
-                value = await in_thread(e.do)
-            else:
-                await _sleep(clock, e)
-        except BaseException as err:
-            problem = err
-
-
-async def _sleep(clock: Clock, e: Sleep) -> None:
-    over, _, wake = _wake()
-    ends = [s.subscribe(wake) for s in e.signals]
-    if e.until is not None:
-        ends.append(_engine.timers_of(clock).at(e.until, wake))
-    try:
-        await over
-    finally:
-        for end in ends:
-            end()
-
-
-async def _send(clock: Clock, e: Send) -> Any:
-    if e.cancel is not None and e.cancel.is_set():
-        raise Cancelled
-    abort = Signal()
-    over, settle, wake = _wake()
-    task = asyncio.get_running_loop().create_task(_wires(e.start, abort))
-    task.add_done_callback(lambda _: settle())
-    ends = [_engine.timers_of(clock).at(Moment(clock.monotonic() + e.seconds, float("inf")), wake)]
-    if e.cancel is not None:
-        ends.append(e.cancel.subscribe(wake))
-    try:
-        await over
-    finally:
-        for end in ends:
-            end()
-        if not task.done():
-            abort.set()
-            task.cancel()
-    if task.done():
-        value, problem = task.result()
-        if problem is not None:
-            raise problem
-        return value
-    if e.cancel is not None and e.cancel.is_set():
-        raise Cancelled
-    raise DeadlineExceeded(f"no response within {e.seconds:.3g}s")
-
-
-async def _wires(start: Callable[[Signal], Wires[Any]], abort: Signal) -> tuple[Any, BaseException | None]:
-    """What came of requests. An error is no exception of the task: one of a program could end the loop."""
-    try:
-        wires = start(abort)
-    except BaseException as err:
-        return None, err
-    value: Any = None
-    problem: BaseException | None = None
-    while True:
-        try:
-            e = wires.send(value) if problem is None else wires.throw(problem)
-        except StopIteration as end:
-            return end.value, None
-        except BaseException as err:
-            return None, err
-        value, problem = None, None
-        try:
-            value = await in_thread(e.do) if isinstance(e, Blocks) else await e.client._once_async(e)
-        except BaseException as err:
-            problem = err
-
-
-def _wake() -> tuple[asyncio.Future[None], Callable[[], None], Callable[[], None]]:
-    """A future of this loop, what sets it, and what sets it in any thread."""
-    loop = asyncio.get_running_loop()
-    over = loop.create_future()
-
-    def settle() -> None:
-        if not over.done():
-            over.set_result(None)
-
-    def wake() -> None:
-        loop.call_soon_threadsafe(settle)
-
-    return over, settle, wake
+    running = background.begin()
+    start(clock, steps, lambda value, err: background.end(running))
 
 
 async def awaited(clock: Clock, make: Callable[[Signal], Steps[T]], give_up: Callable[[T], object]) -> T:
     """Carry steps out for a task of the program. If that is cancelled the signal is set, and give_up gets what the steps return all the same."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
     cancel, mutex = Signal(), threading.Lock()
@@ -505,12 +573,10 @@ async def awaited(clock: Clock, make: Callable[[Signal], Steps[T]], give_up: Cal
         except RuntimeError:  # the loop is closed
             leave()
 
-    start(clock, make(cancel), done)
+    _Task(clock, make(cancel), done).begin()
     try:
         await ended
     except (asyncio.CancelledError, GeneratorExit):
-        from .errors import ClosedError
-
         cancel.set(ClosedError("the acquire was cancelled"))
         leave()
         raise

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 from ._steps import Sleep, Steps
 from ._time import Clock, Moment, Signal
-from .errors import LockLost
+from .errors import LockLostError
 
 
 class Term:
     """The end of a lease, and its loss. Once lost it stays lost. It may be used by several threads at once."""
 
     def __init__(
-        self, clock: Clock, end: Moment, *, expired: Callable[[BaseException | None], LockLost], inherited: str, margin: float = 0.0,
+        self, clock: Clock, end: Moment, *, expired: Callable[[BaseException | None], LockLostError], inherited: str, margin: float = 0.0,
         most: Moment | None = None,
     ) -> None:
         """end is when the lease ends. It counts as lost margin before that, and at most if that is earlier.
@@ -28,7 +28,7 @@ class Term:
         self._mutex = threading.RLock()
         self._settled = False
         self._on_lost: list[Callable[[], None]] = []
-        self.cause: LockLost | None = None
+        self.cause: LockLostError | None = None
         """Why it was lost; None if it was not, or if that was not noticed."""
         self.trouble: BaseException | None = None
         """Why the latest renewal failed; None if it did not."""
@@ -74,16 +74,16 @@ class Term:
         now = self._clock.now()
         return now.until(self._most) <= now.until(self._end.plus(-self._margin))
 
-    def look(self) -> LockLost | None:
+    def look(self) -> LockLostError | None:
         """Look at the clocks. The result is why the lease was lost."""
         if self.inherited:
-            return LockLost(self._inherited)
+            return LockLostError(self._inherited)
         with self._mutex:
             if self.cause is None and not self._settled and self.remaining <= 0:
                 self.lose(self._expired(self.trouble))
             return self.cause
 
-    def lose(self, err: LockLost) -> None:
+    def lose(self, err: LockLostError) -> None:
         with self._mutex:
             if self.cause is not None or self._settled:
                 return
@@ -110,7 +110,7 @@ class Term:
             self._end, self.trouble = end, None
         return self.look() is None
 
-    def settle(self) -> LockLost | None:
+    def settle(self) -> LockLostError | None:
         """The last look: what has not been lost by now is not lost any more."""
         if self.inherited:  # a thread that does not go on in the child may have the mutex
             return self.look()

@@ -90,6 +90,14 @@ class Signal:
             self._set, self._cause = True, cause
             callbacks = list(self._callbacks.values())
             self._callbacks.clear()
+        while callbacks:
+            try:
+                callbacks.pop(0)()
+            except BaseException:  # an interrupt of this thread keeps no other from waking
+                self._rest(callbacks)
+                raise
+
+    def _rest(self, callbacks: list[Callable[[], None]]) -> None:
         for call in callbacks:
             call()
 
@@ -132,6 +140,14 @@ class Clock:
         finally:
             for end in ends:
                 end()
+
+    def deadline(self, seconds: float) -> float:
+        """When a request ends that has so many seconds, by time.monotonic."""
+        return time.monotonic() + seconds
+
+    def bound(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
+        """Call a function in so many seconds if the time of this clock is not that of sockets, which end by themselves."""
+        return lambda: None
 
     def sleep_until(self, moment: Moment, *signals: Signal) -> bool:
         """Wait until a moment has come by either clock. False if one of the signals was set before."""

@@ -1,25 +1,26 @@
-"""HTTP to one server: connections that are used again, a deadline for each request, no redirects."""
+"""How requests travel: a transport is one method with a deadline. That of the standard library keeps connections, and follows no redirects."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import ipaddress
 import os
 import select
 import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, BinaryIO
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from . import _http
+from ._auth import Files
 from ._call import on_fork, spawn
 from ._http import Response
-from ._time import LOOK_AGAIN, Signal
-from .errors import InvalidSettingError, TransportError
+from ._time import Signal
+from .errors import InvalidSettingError, NoResponseError
+
+if TYPE_CHECKING:
+    import ssl
 
 MAX_RESPONSE = 128 << 20
 """Bytes of a response: a page of 1000 locks with all their metadata, each byte escaped, stays below."""
@@ -38,400 +39,299 @@ NEVER_TLS = frozenset(("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROT
 
 USER_AGENT = "leasehold-python/0.1"
 
-Token = str | Callable[[], str] | None
+
+@dataclass(frozen=True)
+class Request:
+    """What a transport sends. Use :func:`dataclasses.replace` to send another."""
+
+    method: str
+    url: str
+    """Absolute, without credentials."""
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    most: int = MAX_RESPONSE
+    """Bytes of the response's body that are read at most."""
+    abort: Signal = field(default_factory=Signal)
+    """Is set when the response is not wanted any more: ``abort.subscribe(f)`` calls f then. A transport may heed it."""
 
 
-class Transport:
-    """Sends requests, each once. It may be used by several threads at once."""
+class Transport(Protocol):
+    """Sends requests, each once, in the thread of its caller. It may be used by several threads at once."""
 
-    def __init__(self, base_url: str, token: Token, ssl_context: ssl.SSLContext | None) -> None:
-        self._url = _parse(base_url)
-        if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
-            raise InvalidSettingError("ssl_context", "must be an ssl.SSLContext")
-        self._token = token
-        u = self._url
-        self.host = u.hostname or ""
-        self.port = u.port or (443 if u.scheme == "https" else 80)
-        self._authority = u.netloc.rsplit("@", 1)[-1]
-        self.name = f"{u.scheme}://{_netloc(u)}{u.path.rstrip('/')}"
-        """The base URL without its password, for errors."""
-        self._path = u.path.rstrip("/")
-        self.tls = (ssl_context or ssl.create_default_context()) if u.scheme == "https" else None
-        credentials = token is not None or u.username is not None or u.password is not None
-        if self.tls is None and credentials and not loopback(self.host):
-            raise InvalidSettingError(
-                "server", f"{self.name}: a token or a password must not travel over plain http: use https:// "
-                "(http:// with credentials is accepted only for this machine itself)")
+    def send(self, request: Request, deadline: float) -> Response:
+        """The response, whatever its status. Redirects are responses. Without one by the deadline, on the clock of :func:`time.monotonic`,
+        or if the connection fails, it raises a NoResponseError, whose ``sent`` is False if nothing can have arrived, or an OSError."""
+        ...
+
+
+class HTTPTransport:
+    """The transport of the standard library, with connections that are used again.
+
+    Override :meth:`connect` to reach the server in another way, such as over a Unix socket.
+
+    ssl_context
+        For servers whose certificates the system does not know.
+    cafile
+        A file of such certificates, which is read again when it changes.
+    """
+
+    def __init__(self, *, ssl_context: ssl.SSLContext | None = None, cafile: str | os.PathLike[str] | None = None) -> None:
+        if ssl_context is not None:
+            import ssl
+
+            if not isinstance(ssl_context, ssl.SSLContext):
+                raise InvalidSettingError("ssl_context", "must be an ssl.SSLContext")
+            if cafile is not None:
+                raise InvalidSettingError("cafile", "is set beside ssl_context: load it into that")
+        self._context = ssl_context
+        self._files = None if cafile is None else Files("cafile", cafile, _tls)
         self._lock = threading.Lock()
-        self._idle: list[tuple[_Connection, float]] = []
+        self._idle: dict[str, list[tuple[_Connection, float]]] = {}
+        self._kept = 0
         self._pid = os.getpid()
         on_fork(self)
 
     def after_fork(self) -> None:
         """The parent goes on using its connections: the child drops its copies of them."""
         self._lock = threading.Lock()
-        idle, self._idle = self._idle, []
+        idle, self._idle, self._kept = self._idle, {}, 0
         self._pid = os.getpid()
-        for connection, _ in idle:
-            if connection.sock is not None:
-                try:  # close the descriptor without a farewell of TLS, which would end the parent's connection
-                    os.close(connection.sock.detach())
-                except OSError:
-                    pass
+        for connection, _ in (c for of in idle.values() for c in of):
+            try:  # close the descriptor without a farewell of TLS, which would end the parent's connection
+                os.close(connection.sock.detach())
+            except OSError:
+                pass
 
     def close(self) -> None:
         """Close the connections that no request uses."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection, _ in idle:
+            idle, self._idle, self._kept = self._idle, {}, 0
+        for connection, _ in (c for of in idle.values() for c in of):
             connection.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_idle") and self._pid == os.getpid():
+        if hasattr(self, "_pid") and self._pid == os.getpid():
             self.close()
 
-    def send(
-        self, method: str, path: str, payload: bytes | None, *, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE,
-    ) -> Response:
-        """Send a request once. seconds bounds each wait for the network; abort ends the request."""
-        data = self.request(method, path, payload, self._authorization())
-        connection = self._connection(min(seconds, MAX_WAIT))
-        stop = abort.subscribe(connection.shut) if abort is not None else lambda: None
+    def connect(self, host: str, port: int, seconds: float) -> socket.socket:
+        """A connection to the server, in so many seconds."""
+        return _connected(host, port, seconds)
+
+    def send(self, request: Request, deadline: float) -> Response:
+        """Send a request once. It ends at the deadline, and soon after abort is set."""
+        scheme, _, rest = request.url.partition("://")
+        authority, slash, target = rest.partition("/")
+        data = _http.request(request.method, slash + target or "/", authority, request.headers, request.body)
+        origin = f"{scheme}://{authority}"
+        connection = self._connection(origin)
+        stop: Callable[[], None] = _nothing
         keep = False
         try:
-            if connection.file is None:
+            if connection is None:
                 try:
-                    connection.connect(self)
+                    connection = self._connect(scheme, authority, deadline, request.abort)
                 except OSError as err:
-                    raise self.unconnected(err) from err
-                if abort is not None and abort.is_set():
-                    raise TransportError(f"the request to {self.name} was given up", sent=False)
+                    raise _unconnected(err) from err
+            stop = request.abort.subscribe(connection.shut)
+            if request.abort.is_set():
+                raise NoResponseError("the request was given up", sent=False)
             try:
-                r, keep = connection.exchange(data, most)
+                r, keep = connection.exchange(data, request.most, deadline)
             except (OSError, _http.Broken, ValueError) as err:
-                raise self.unanswered(err) from err
+                raise NoResponseError(str(err) or type(err).__name__) from err
             return r
         finally:
             stop()
-            if keep and (abort is None or not abort.is_set()):
-                self._keep(connection)
-            else:
-                connection.close()
+            if connection is not None:
+                if keep and not request.abort.is_set():
+                    self._keep(origin, connection)
+                else:
+                    connection.close()
 
-    def request(self, method: str, path: str, payload: bytes | None, authorization: str) -> bytes:
-        """The bytes of a request."""
-        headers = {"User-Agent": USER_AGENT, "Accept": "application/json, application/problem+json"}
-        if payload is not None:
-            headers["Content-Type"] = "application/json"
-        plain = path.partition("?")[0]
-        if "%" in plain:  # what resolves escapes on the way must not make another name of one
-            headers["Leasehold-Path"] = plain
-        if authorization:
-            headers["Authorization"] = authorization
-        return _http.request(method, self._path + path, self._authority, headers, payload)
+    def _connect(self, scheme: str, authority: str, deadline: float, abort: Signal) -> _Connection:
+        u = urlsplit(f"//{authority}")
+        host, port = u.hostname or "", u.port or (443 if scheme == "https" else 80)
+        sock = self.connect(host, port, _left(deadline))
+        try:
+            if scheme == "https":
+                sock.settimeout(_left(deadline))
+                stop = abort.subscribe(lambda: _shut(sock))
+                try:
+                    sock = self._tls().wrap_socket(sock, server_hostname=host)
+                finally:
+                    stop()
+            return _Connection(sock)
+        except BaseException:
+            sock.close()
+            raise
 
-    def unconnected(self, err: Exception) -> TransportError:
-        never = isinstance(err, ssl.SSLError) and (isinstance(err, ssl.SSLCertVerificationError) or err.reason in NEVER_TLS)
-        hint = ": it may not speak TLS, and its address begin with http://" if "WRONG_VERSION_NUMBER" in str(err) else ""
-        return TransportError(f"no connection to {self.name}: {err}{hint}", sent=False, retry=not never)
+    def _tls(self) -> ssl.SSLContext:
+        if self._files is not None:
+            return self._files.value()
+        if self._context is None:
+            self._context = _tls(None)
+        return self._context
 
-    def unanswered(self, err: Exception) -> TransportError:
-        return TransportError(f"no response of {self.name}: {err or type(err).__name__}")
-
-    def _authorization(self) -> str:
-        token = self._token
-        if callable(token):
-            try:
-                token = token()
-            except Exception as err:
-                raise TransportError(f"get a token: {err}", sent=False, retry=False) from err
-            if token is None:  # a request without a token is another request
-                raise InvalidSettingError("token", "the function returned None: it must return a token")
-        if token is not None:
-            if not isinstance(token, str) or not token or any(c <= " " or c > "~" for c in token):
-                raise InvalidSettingError("token", "must be one word of printable ASCII")
-            return "Bearer " + token
-        u = self._url
-        if u.username is None and u.password is None:
-            return ""
-        return "Basic " + base64.b64encode(f"{unquote(u.username or '')}:{unquote(u.password or '')}".encode()).decode()
-
-    def _connection(self, seconds: float) -> _Connection:
+    def _connection(self, origin: str) -> _Connection | None:
         while True:
             with self._lock:
-                if not self._idle:
-                    break
-                connection, since = self._idle.pop()
-            if connection.sock is not None and time.monotonic() - since < IDLE_TIME and not _readable(connection.sock):
-                connection.seconds = seconds
-                connection.sock.settimeout(seconds)
+                of = self._idle.get(origin)
+                if not of:
+                    return None
+                connection, since = of.pop()
+                self._kept -= 1
+            if time.monotonic() - since < IDLE_TIME and not _readable(connection.sock):
                 return connection
             connection.close()
-        return _Connection(seconds)
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep(self, origin: str, connection: _Connection) -> None:
         with self._lock:
-            if len(self._idle) < MAX_IDLE:
-                self._idle.append((connection, time.monotonic()))
+            if self._kept < MAX_IDLE:
+                self._idle.setdefault(origin, []).append((connection, time.monotonic()))
+                self._kept += 1
                 return
         connection.close()
+
+
+def _tls(cafile: bytes | None) -> ssl.SSLContext:
+    import ssl
+
+    if cafile is None:
+        return ssl.create_default_context()
+    return ssl.create_default_context(cadata=cafile.decode("ascii"))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _left(deadline: float) -> float:
+    """The seconds up to a deadline, as a socket takes them; 0 would be no wait at all, and not its end."""
+    return min(max(deadline - time.monotonic(), 0.0001), MAX_WAIT)
+
+
+def _connected(host: str, port: int, seconds: float) -> socket.socket:
+    """A connection by TCP. A look-up of a name, which cannot be interrupted, has a thread."""
+    end = time.monotonic() + seconds
+    problem: OSError | None = None
+    for family, kind, proto, _, address in _addresses(host, port, seconds):
+        sock = socket.socket(family, kind, proto)
+        try:
+            sock.settimeout(_left(end))
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        except OSError as err:
+            sock.close()
+            problem = err
+        except BaseException:
+            sock.close()
+            raise
+    raise problem or OSError("its name has no address")
+
+
+def _addresses(host: str, port: int, seconds: float) -> list[tuple[int, int, int, str, tuple[object, ...]]]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+            return [(family, socket.SOCK_STREAM, 0, "", (host, port))]
+        except OSError:
+            pass
+    found: list[object] = []
+    done = threading.Event()
+
+    def look_up() -> None:
+        try:
+            found.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except OSError as err:
+            found.append(err)
+        done.set()
+
+    if spawn("look-up", look_up) is None:
+        look_up()
+    if not done.wait(min(seconds, threading.TIMEOUT_MAX)):
+        raise TimeoutError(f"no address of {host} in time")
+    if isinstance(found[0], OSError):
+        raise found[0]
+    return found[0]  # type: ignore[return-value]
+
+
+def _unconnected(err: OSError) -> NoResponseError:
+    """Why there is no connection. One that TLS does not allow is not tried again."""
+    never = False
+    hint = ""
+    if getattr(err, "library", None) is not None or hasattr(err, "verify_code"):  # an SSLError
+        import ssl
+
+        never = isinstance(err, ssl.SSLError) and (isinstance(err, ssl.SSLCertVerificationError) or err.reason in NEVER_TLS)
+        hint = ": it may not speak TLS, and its address begin with http://" if "WRONG_VERSION_NUMBER" in str(err) else ""
+    problem = NoResponseError(f"{err}{hint}", sent=False, retry=not never)
+    problem._never = never
+    return problem
 
 
 class _Connection:
     """A connection whose calls block."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.sock: socket.socket | None = None
-        self.file: BinaryIO | None = None
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.come = bytearray()
+        """What has come and is not taken yet."""
 
-    def connect(self, to: Transport) -> None:
-        self.sock = sock = socket.create_connection((to.host, to.port), self.seconds)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if to.tls is not None:
-            self.sock = sock = to.tls.wrap_socket(sock, server_hostname=to.host)
-        self.file = sock.makefile("rb")
-
-    def exchange(self, data: bytes, most: int) -> tuple[Response, bool]:
-        sock, file = self.sock, self.file
-        assert sock is not None and file is not None
-        sock.sendall(data)
+    def exchange(self, data: bytes, most: int, deadline: float) -> tuple[Response, bool]:
+        self.sock.settimeout(_left(deadline))
+        self.sock.sendall(data)
         reading = _http.response(most)
         ask = next(reading)
         while True:
-            got = file.readline(ask.most + 1) if isinstance(ask, _http.Line) else file.read(ask.size)
+            got = self._line(ask.most + 1, deadline) if isinstance(ask, _http.Line) else self._bytes(ask.size, deadline)
             try:
                 ask = reading.send(got)
             except StopIteration as end:
-                result: tuple[Response, bool] = end.value
-                return result
+                response, keep = end.value
+                return response, keep and not self.come  # what no one asked for is no response to the next request
+
+    def _line(self, most: int, deadline: float) -> bytes:
+        """A line with its end, or so many bytes of it, or what there is of it when the server has said all."""
+        looked = 0
+        while (end := self.come.find(b"\n", looked, most)) < 0 and len(self.come) < most:
+            looked = len(self.come)
+            if not self._more(deadline):
+                break
+        return self._take(end + 1 if end >= 0 else most)
+
+    def _bytes(self, size: int, deadline: float) -> bytes:
+        while len(self.come) < size and self._more(deadline):
+            pass
+        return self._take(size)
+
+    def _more(self, deadline: float) -> bool:
+        """Wait for more, until the deadline, however little comes at a time. False when the server has said all."""
+        if time.monotonic() >= deadline:
+            raise TimeoutError("timed out")
+        self.sock.settimeout(_left(deadline))
+        got = self.sock.recv(1 << 16)
+        self.come += got
+        return bool(got)
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self.come[:size])
+        del self.come[:size]
+        return taken
 
     def shut(self) -> None:
         """End what waits for the connection, in whatever thread."""
-        sock = self.sock
-        if sock is not None:
-            try:
-                sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        _shut(self.sock)
 
     def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
-        if self.sock is not None:
-            self.sock.close()
+        self.sock.close()
 
 
-class AsyncTransport:
-    """The same on the event loop that carries the background out, in whose thread requests are sent."""
-
-    def __init__(self, of: Transport) -> None:
-        self._of = of
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: list[tuple[_Streams, float]] = []
-        self._open: set[_Streams] = set()  # the connections of this one in _opened
-        self._addresses: asyncio.Future[list[Any]] | None = None
-        on_fork(self)
-
-    def after_fork(self) -> None:
-        """The parent goes on using its connections, and its loop does not run in the child."""
-        self._idle, self._open, self._addresses, self._loop = [], set(), None, None
-
-    def close(self) -> None:
-        """Close the connections that no request uses, soon."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._close)
-
-    def _close(self) -> None:
-        idle, self._idle = self._idle, []
-        for connection, _ in idle:
-            self._end(connection)
-
-    def __del__(self) -> None:
-        if getattr(self, "_loop", None) is not None:
-            for connection in self._open:  # what is left of them ends in the thread of the loop
-                self._loop.call_soon_threadsafe(_opened.end, connection)  # type: ignore[union-attr]
-
-    async def send(self, method: str, path: str, payload: bytes | None, *, most: int = MAX_RESPONSE) -> Response:
-        """Send a request once. A cancellation of the task ends it."""
-        of = self._of
-        self._loop = asyncio.get_running_loop()
-        authorization = await in_thread(of._authorization) if callable(of._token) else of._authorization()
-        data = of.request(method, path, payload, authorization)
-        connection = self._connection()
-        keep = False
-        try:
-            if connection is None:
-                try:
-                    connection = await self._connect()
-                except OSError as err:
-                    raise of.unconnected(err) from err
-            try:
-                r, keep = await connection.exchange(data, most)
-            except (OSError, _http.Broken, ValueError) as err:
-                raise of.unanswered(err) from err
-            return r
-        finally:
-            if connection is not None:
-                if keep and len(self._idle) < MAX_IDLE:
-                    self._idle.append((connection, time.monotonic()))
-                else:
-                    self._end(connection)
-
-    def _connection(self) -> _Streams | None:
-        while self._idle:
-            connection, since = self._idle.pop()
-            if time.monotonic() - since < IDLE_TIME and connection.usable():
-                return connection
-            self._end(connection)
-        return None
-
-    def _end(self, connection: _Streams) -> None:
-        self._open.discard(connection)
-        _opened.end(connection)
-
-    async def _connect(self) -> _Streams:
-        problem: OSError | None = None
-        for family, kind, proto, _, address in await self._resolve():
-            sock = socket.socket(family, kind, proto)
-            try:
-                sock.setblocking(False)
-                await asyncio.get_running_loop().sock_connect(sock, address)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                tls: dict[str, Any] = {} if self._of.tls is None else {
-                    "ssl": self._of.tls, "server_hostname": self._of.host}
-                reader, writer = await asyncio.open_connection(sock=sock, limit=_http.MAX_LINE, **tls)
-            except OSError as err:
-                sock.close()
-                problem = err
-                continue
-            except BaseException:
-                sock.close()
-                raise
-            connection = _Streams(sock, reader, writer)
-            self._open.add(connection)
-            _opened.add(connection)
-            return connection
-        raise problem or OSError("its name has no address")
-
-    async def _resolve(self) -> list[Any]:
-        """The addresses of the server. Those who ask at the same time share a look-up, which takes a thread."""
-        of = self._of
-
-        def look_up() -> list[Any]:
-            return socket.getaddrinfo(of.host, of.port, type=socket.SOCK_STREAM)
-
-        try:
-            ipaddress.ip_address(of.host)
-            return look_up()
-        except ValueError:
-            pass
-        if self._addresses is None:
-            self._addresses = asyncio.ensure_future(in_thread(look_up))
-            self._addresses.add_done_callback(self._looked_up)
-        return await asyncio.shield(self._addresses)
-
-    def _looked_up(self, found: asyncio.Future[list[Any]]) -> None:
-        self._addresses = None
-        if not found.cancelled():
-            found.exception()  # those who ask get it
-
-
-class _Streams:
-    """A connection of an event loop."""
-
-    def __init__(self, sock: socket.socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.sock, self.reader, self.writer = sock, reader, writer
-
-    def abort(self) -> None:
-        self.writer.transport.abort()
-
-    def usable(self) -> bool:
-        """Whether the server neither closed the connection nor sent what no one asked for."""
-        return not (self.reader.at_eof() or self.reader._buffer or self.writer.is_closing() or _readable(self.sock))  # type: ignore[attr-defined]
-
-    async def exchange(self, data: bytes, most: int) -> tuple[Response, bool]:
-        self.writer.write(data)
-        reading = _http.response(most)
-        ask = next(reading)
-        while True:
-            if isinstance(ask, _http.Line):
-                got = await self.reader.readline()  # a longer line is a ValueError
-            else:
-                got = await self._bytes(ask.size)
-            try:
-                ask = reading.send(got)
-            except StopIteration as end:
-                result: tuple[Response, bool] = end.value
-                return result
-
-    async def _bytes(self, size: int) -> bytes:
-        try:
-            return await self.reader.readexactly(size)
-        except asyncio.IncompleteReadError as err:
-            return err.partial
-
-
-class _Opened:
-    """The open connections of all event loops.
-
-    A finalizer of asyncio that finds an open one closes it, in whatever thread collects garbage, beside the loop that uses
-    it. So what is open is referenced from here, and not only by a client, until its loop has ended it.
-    """
-
-    def __init__(self) -> None:
-        self.connections: set[_Streams] = set()
-        self._inherited: list[object] = []
-        on_fork(self)
-
-    def add(self, connection: _Streams) -> None:
-        self.connections.add(connection)
-
-    def end(self, connection: _Streams) -> None:
-        """Is called in the thread of its loop."""
-        connection.abort()
-        self.connections.discard(connection)
-
-    def after_fork(self) -> None:
-        """The child drops its copies."""
-        for connection in self.connections:
-            try:
-                os.close(connection.sock.detach())
-            except OSError:
-                pass
-        self._inherited.append(self.connections)  # nothing of it ends what the parent uses
-        self.connections = set()
-
-
-_opened = _Opened()
-
-
-async def in_thread(do: Callable[[], Any]) -> Any:
-    """Do something that blocks in a thread of its own."""
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
-
-    def settle(value: Any, err: BaseException | None) -> None:
-        if done.done():
-            return
-        if err is None:
-            done.set_result(value)
-        elif isinstance(err, StopIteration):  # a future cannot have it
-            done.set_exception(RuntimeError(f"{type(err).__name__}: {err}"))
-        else:
-            done.set_exception(err)
-
-    def work() -> None:
-        value, problem = None, None
-        try:
-            value = do()
-        except BaseException as err:  # it is raised where it is waited for
-            problem = err
-        loop.call_soon_threadsafe(settle, value, problem)
-
-    while spawn("request", work) is None:  # not here: it may block the loop
-        await asyncio.sleep(LOOK_AGAIN)
-    return await done
+def _shut(sock: socket.socket) -> None:
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
 
 
 def _readable(sock: socket.socket) -> bool:
@@ -444,6 +344,42 @@ def _readable(sock: socket.socket) -> bool:
         return bool(select.select([sock], [], [], 0)[0])
     except (OSError, ValueError):
         return True
+
+
+class Address:
+    """The base URL of a server."""
+
+    def __init__(self, base_url: str, credentials: bool) -> None:
+        u = _parse(base_url)
+        host = u.hostname or ""
+        self.name = f"{u.scheme}://{_netloc(u)}{u.path.rstrip('/')}"
+        """The base URL without its password, for errors."""
+        self.url = f"{u.scheme}://{u.netloc.rsplit('@', 1)[-1]}{u.path.rstrip('/')}"
+        """The base URL without credentials."""
+        named = u.username is not None or u.password is not None
+        if u.scheme != "https" and (credentials or named) and not loopback(host):
+            raise InvalidSettingError(
+                "server", f"{self.name}: a token or a password must not travel over plain http: use https:// "
+                "(http:// with credentials is accepted only for this machine itself)")
+        self.basic = ""
+        """The header of its name and password."""
+        if named:
+            import base64
+
+            self.basic = "Basic " + base64.b64encode(f"{unquote(u.username or '')}:{unquote(u.password or '')}".encode()).decode()
+
+    def request(
+        self, method: str, path: str, body: bytes | None, authorization: str, most: int, abort: Signal | None,
+    ) -> Request:
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json, application/problem+json"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        plain = path.partition("?")[0]
+        if "%" in plain:  # what resolves escapes on the way must not make another name of one
+            headers["Leasehold-Path"] = plain
+        if authorization:
+            headers["Authorization"] = authorization
+        return Request(method, self.url + path, headers, body, most, abort or Signal())
 
 
 def _parse(base_url: str) -> SplitResult:
@@ -470,6 +406,8 @@ def loopback(host: str) -> bool:
     """Whether a host is this machine itself."""
     if host.lower() == "localhost":
         return True
+    import ipaddress
+
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -8,32 +8,30 @@ request_id until the tries are used up. Retries are idempotent: a command takes 
 
 from __future__ import annotations
 
-import base64
 import json
-import secrets
-import ssl
-import threading
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from email.message import Message
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 from . import _check, _end, _outcome, codes
-from ._call import Background, bounded, owe
-from ._steps import Wire, Wires, asked, here, performed, run
+from ._auth import Token
+from ._call import Background, owe
+from ._steps import Send, Wire, Wires, asked, here, may_block, performed, run, sent
 from ._time import CALL_TIME, SYSTEM, Backoff, Clock, Moment, Signal, try_time
-from ._http import Response
-from ._transport import MAX_RESPONSE, AsyncTransport, Token, Transport
-from .errors import PASSING, ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError, UnknownOutcomeError, format_time
+from ._http import Headers, Response
+from ._transport import MAX_RESPONSE, MAX_WAIT, Address, HTTPTransport, Transport
+from .errors import PASSING, ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, NoResponseError, UnknownOutcomeError, format_time
 from .types import (
     AcquireRequest, EndedLease, FencePassed, ForceReleased, ForceReleaseRequest, Lease, Lock, LockPage, LockSet, LockSetAcquireRequest,
     LockSetReleased, LockSetReleaseRequest, LockSetRenewRequest, ReleaseRequest, RenewRequest,
 )
 
 if TYPE_CHECKING:
+    import ssl
+
     from .locks import Event, Locks
     from .machineids import MachineIDs
     from .once import Analyses, Runs
@@ -54,8 +52,9 @@ MAX_RETRY_AFTER = 86_400.0
 WAITS = Backoff(0.2, 10.0)
 
 def new_request_id() -> str:
-    """A request_id for a new command: 128 random bits."""
-    return base64.b32encode(secrets.token_bytes(17)).decode()[:26]
+    """A request_id for a new command: 130 random bits."""
+    bits = int.from_bytes(os.urandom(17), "big")
+    return "".join("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[bits >> 5 * i & 31] for i in range(26))
 
 
 class Client:
@@ -66,6 +65,9 @@ class Client:
     token
         The bearer token, or a function that returns that of a request. With one the URL must begin with https://, unless it is this
         machine's own. None sends none, which a server in development mode accepts.
+    token_file
+        A file that has the token. It is read again when it has changed, and before a request fails for which the token was not accepted; the request
+        is then sent once more. While the file is missing, empty or half written, the last token stays. A function is called once more as well.
     tries
         How often a request is sent at most while no response arrives. Before a retry the client waits a random time of up to 200 ms, 400 ms,
         800 ms and so on, 10 s at most, or for as long as the server asks; if that is more than 10 s, the request is not sent again.
@@ -74,16 +76,27 @@ class Client:
         for which no timeout is given lasts for 5 seconds beside what the server is to wait.
     ssl_context
         For servers whose certificates the system does not know.
+    cafile
+        A file of such certificates, which is read again when it changes.
+    transport
+        How requests travel, such as through a proxy: see :class:`leasehold.Transport`. None is an :class:`leasehold.HTTPTransport`.
     """
 
     def __init__(
-        self, server: str, *, token: Token = None, tries: int = 4, timeout: float = TRY_TIME, ssl_context: ssl.SSLContext | None = None,
-        clock: Clock | None = None,
+        self, server: str, *, token: str | Callable[[], str] | None = None, token_file: str | os.PathLike[str] | None = None, tries: int = 4,
+        timeout: float = TRY_TIME, ssl_context: ssl.SSLContext | None = None, cafile: str | os.PathLike[str] | None = None,
+        transport: Transport | None = None, clock: Clock | None = None,
     ) -> None:
         if _check.whole("tries", tries) < 1:
             raise InvalidSettingError("tries", f"is {tries}: must be at least 1")
-        self._transport = Transport(server, token, ssl_context)
-        self._streams = AsyncTransport(self._transport)
+        self._address = Address(server, token is not None or token_file is not None)
+        self._token = Token(token, token_file)
+        if transport is not None:
+            if ssl_context is not None or cafile is not None:
+                raise InvalidSettingError("transport", "is set beside ssl_context or cafile, which are of the HTTPTransport that it replaces")
+            if not callable(getattr(transport, "send", None)):
+                raise InvalidSettingError("transport", "must have a method send(request, deadline)")
+        self._transport: Transport = transport if transport is not None else HTTPTransport(ssl_context=ssl_context, cafile=cafile)
         self._tries = tries
         self._timeout = _check.positive("timeout", timeout)
         self._clock = clock or SYSTEM
@@ -94,12 +107,13 @@ class Client:
     @property
     def name(self) -> str:
         """The base URL, without a password."""
-        return self._transport.name
+        return self._address.name
 
     def close(self) -> None:
         """Close the idle connections. The client can be used again."""
-        self._transport.close()
-        self._streams.close()
+        close = getattr(self._transport, "close", None)
+        if close is not None:
+            close()
 
     def __enter__(self) -> Client:
         return self
@@ -147,20 +161,19 @@ class Client:
     # One request, and its tries.
 
     def once(self, method: str, path: str, body: Mapping[str, Any] | None, *, seconds: float, abort: Signal | None = None, most: int = MAX_RESPONSE) -> Response:
-        """Send a request once, in the thread of the caller; whatever arrives is the response."""
+        """Send a request once, in the thread of the caller; whatever arrives is the response. If its token is not accepted, and there is another, it is
+        sent with that."""
         begin = self._clock.now()
+        deadline = self._clock.deadline(min(seconds, MAX_WAIT))
+        content = encode(body)
         try:
-            r = self._transport.send(method, path, encode(body), seconds=seconds, abort=abort, most=most)
-        except TransportError as err:
-            raise self._unanswered(err)
-        return self._arrived(begin, r)
-
-    async def _once_async(self, e: Wire) -> Response:
-        """once, on the event loop of the background. A cancellation ends the request."""
-        begin = self._clock.now()
-        try:
-            r = await self._streams.send(e.method, e.path, encode(e.body), most=e.most)
-        except TransportError as err:
+            token = self._token.get()
+            r = self._sent(method, path, content, token, deadline, abort, most)
+            if r.status == 401 and self._token.changes:
+                other = self._token.get(True)
+                if other != token:
+                    r = self._sent(method, path, content, other, deadline, abort, most)
+        except NoResponseError as err:
             raise self._unanswered(err)
         return self._arrived(begin, r)
 
@@ -170,7 +183,21 @@ class Client:
             self._answered = True
         return r
 
-    def _unanswered(self, err: TransportError) -> TransportError:
+    def _sent(
+        self, method: str, path: str, content: bytes | None, token: str, deadline: float, abort: Signal | None, most: int,
+    ) -> Response:
+        authorization = f"Bearer {token}" if token else self._address.basic
+        request = self._address.request(method, path, content, authorization, most, abort)
+        try:
+            return self._transport.send(request, deadline)
+        except OSError as err:
+            raise NoResponseError(f"no response of {self.name}: {err or type(err).__name__}") from err
+        except NoResponseError as err:
+            said = NoResponseError(f"no {'response of' if err.sent else 'connection to'} {self.name}: {err}", sent=err.sent, retry=err.retry)
+            said._never = err._never
+            raise said from err.__cause__
+
+    def _unanswered(self, err: NoResponseError) -> NoResponseError:
         """The error, with a mark if it says that the address may be wrong."""
         if not err.sent and err.retry and isinstance(err.__cause__, OSError):  # not that the caller gave it up, or has no token
             err._unmet = not self._answered
@@ -191,9 +218,10 @@ class Client:
         while True:
             begin = self._clock.now()
             end = body.get(member) or self._time.end(until - begin.monotonic)
-            r: Response = yield Wire(self, "POST", path, {**body, member: end}, seconds, abort, most)
+            left = max(0.01, min(seconds, until - begin.monotonic))
+            r: Response = yield Wire(self, "POST", path, {**body, member: end}, left, abort, most)
             err = None if 200 <= r.status < 300 else self.rejection(r)
-            if not isinstance(err, (codes.TooLate, codes.InvalidArgument)) or err.store_time is None:
+            if not isinstance(err, (codes.TooLateError, codes.InvalidArgumentError)) or err.store_time is None:
                 return r
             self._time.correct(err.store_time, begin.since(self._clock.now()))
             if not again or abort is not None and abort.is_set():
@@ -212,7 +240,7 @@ class Client:
             r: Response = yield Wire(self, method, path, body, most, abort, MAX_RESPONSE)
         else:
             r = yield from asked(
-                self.grant, path, body, wanted=wanted, seconds=max(most, self._timeout), abort=abort)
+                self.grant, path, body, wanted=wanted, seconds=most, abort=abort)
         if r.status == 200 and r.media_type == "application/json":
             return self.read(r.content, kind, valid)
         raise self.rejection(r)
@@ -248,19 +276,19 @@ class Client:
             except (ValueError, RecursionError):
                 p = None
             if not isinstance(p, dict) or not isinstance(p.get("code"), str) or not p["code"]:
-                return TransportError(f"invalid response of {self.name}: status {r.status} with a problem that cannot be read", retry=False)
+                return InvalidResponseError(f"invalid response of {self.name}: status {r.status} with a problem that cannot be read", status=r.status)
             err = codes.of(p["code"], p, r.status)
             err.request_id = err.request_id or r.headers.get("X-Request-Id") or ""
             err.retry_after = err.retry_after or wait
             return err
         if 300 <= r.status < 400:
-            other = TransportError(
+            other = InvalidResponseError(
                 f"{self.name} responded {r.status} {r.reason}: redirects are not followed, because they could lead away from TLS; use the URL of "
-                "the server itself", retry=False)
+                "the server itself", status=r.status)
         else:
-            other = TransportError(
+            other = InvalidResponseError(
                 f"{self.name} responded {r.status} {r.reason} with content type {r.media_type!r}, which is not Leasehold",
-                retry=r.status >= 500, retry_after=wait)
+                status=r.status, retry=r.status >= 500, retry_after=wait)
         other._unmet = _of_another(r) and not self._answered
         return other
 
@@ -271,19 +299,19 @@ class Client:
         """Call do until there is a definite response, the tries are used up or timeout has passed. It gets the seconds
         that it has. The moment is that before the request which got the response. With a request_id, an error after
         which the command may have been carried out is an UnknownOutcomeError."""
+        may_block("call it in a thread, with `await asyncio.to_thread(...)`")
         end = self._clock.monotonic() + (extra + CALL_TIME if timeout is None else _check.seconds("timeout", timeout))
         unknown, lost, retry, first = False, False, 0, _outcome.Meeting()
         while True:
             begin = self._clock.now()
             left = min(try_time(retry, self._timeout) + extra, max(0.0, end - begin.monotonic))
             try:
-                return bounded(self._clock, left, partial(do, left)), begin
-            except InvalidResponseError as err:
-                raise UnknownOutcomeError(request_id, err) if request_id else err
-            except (ApiError, TransportError) as err:
-                late = isinstance(err, codes.DeadlineExceeded) and not err.problem
-                maybe = late or (err.retry if isinstance(err, TransportError) else err.retryable and err.status >= 500)
-                never = isinstance(err, codes.Overloaded) or isinstance(err, TransportError) and not err.sent
+                return sent(self._clock, Send(left, lambda abort: asked(do, left, abort))), begin
+            except (ApiError, NoResponseError, InvalidResponseError) as err:
+                if isinstance(err, InvalidResponseError) and not err.status:
+                    raise UnknownOutcomeError(request_id, err) if request_id else err
+                maybe = err.retryable and err.status >= 500 if isinstance(err, ApiError) else err.retry
+                never = isinstance(err, codes.OverloadedError) or isinstance(err, NoResponseError) and not err.sent
                 unknown = maybe and not never or unknown and not _outcome.settles(err)
                 lost = lost or unknown
                 asks = _outcome.retry_after(err)
@@ -305,7 +333,7 @@ class Client:
         """exchange, and again where that may help."""
         return self.insist(
             lambda left, abort: self.exchange(
-                method, path, body, kind, valid, seconds=self._timeout + extra, abort=abort,
+                method, path, body, kind, valid, seconds=left, abort=abort,
                 wanted=left if grants else None),
             extra=extra, timeout=timeout, request_id=request_id)
 
@@ -325,11 +353,15 @@ def encode(body: Mapping[str, Any] | None) -> bytes | None:
         raise InvalidSettingError("body", f"cannot be written as JSON in UTF-8: {err}") from err
 
 
-def _retry_after(headers: Message) -> float:
+def _retry_after(headers: Headers) -> float:
     """The seconds of Retry-After, a day at most; 0 is none. It may be a date, which is compared with the response's own."""
     text = headers.get("Retry-After") or ""
     if text.isascii() and text.isdigit():
         return MAX_RETRY_AFTER if len(text) > 9 else min(float(text), MAX_RETRY_AFTER)
+    if not text:
+        return 0.0
+    from email.utils import parsedate_to_datetime  # which takes long to import
+
     try:
         ahead = (parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("Date") or "")).total_seconds()
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -386,12 +418,12 @@ class LockAPI:
         return f"{self._base}/locks/{segment(key)}{command}"
 
     def acquire(self, key: str, request: AcquireRequest, *, timeout: float | None = None) -> HeldLease:
-        """Take the lock. :class:`~leasehold.codes.LockHeld` has the holder, and when its lease expires.
+        """Take the lock. :class:`~leasehold.codes.LockHeldError` has the holder, and when its lease expires.
 
         With wait_seconds the server waits for a lock that is held, and the client so much longer for the response. Each
         try ends, for the server too, soon after the client has stopped to wait for it. If the call obtains nothing, a
         try of it had no response, and the request had no request_id, it is given up in the background, see
-        :meth:`abandon`. A lease that has expired by the time its response arrives is LeaseExpired.
+        :meth:`abandon`. A lease that has expired by the time its response arrives is LeaseExpiredError.
         """
         wait = _check.whole("wait_seconds", request.get("wait_seconds", 0))
         return self._giving_up(self._path(key, "/acquire"), request, lambda r: self._lease(
@@ -436,13 +468,13 @@ class LockAPI:
             self._client.insist(
                 lambda left, abort: self._client.give_up(self._path(key, "/acquire"), r, seconds=left, abort=abort),
                 timeout=timeout)
-        except codes.RequestIDReused:
+        except codes.RequestIdReusedError:
             pass
 
     def renew(self, key: str, request: RenewRequest, *, timeout: float | None = None) -> HeldLease:
         """Move the lease's expiry to now + ttl_seconds.
 
-        After LeaseLost, LeaseExpired, LeaseReleased and NotOwner the caller must stop what the lock protects. With expires_at, LeaseChanged means
+        After LeaseLostError, LeaseExpiredError, LeaseReleasedError and NotOwnerError the caller must stop what the lock protects. With expires_at, LeaseChangedError means
         that the lease expires at another time, which the error has: it is still held. :meth:`renew_lease` takes care of that.
         """
         r = cast(RenewRequest, _filled(request))
@@ -456,7 +488,7 @@ class LockAPI:
         }
         try:
             return self.renew(held.lease["lock_key"], cast(RenewRequest, r), timeout=timeout)
-        except codes.LeaseChanged as err:
+        except codes.LeaseChangedError as err:
             if not isinstance(err.expires_at, datetime):
                 raise
             r["expires_at"] = format_time(err.expires_at)
@@ -475,7 +507,7 @@ class LockAPI:
         if command == "/acquire" and r.get("mode") == "rate":
             return held
         if held.remaining <= 0:
-            raise codes.LeaseExpired("the lease expired before its response arrived: use a longer ttl")
+            raise codes.LeaseExpiredError("the lease expired before its response arrived: use a longer ttl")
         return held
 
     def release(self, key: str, request: ReleaseRequest, *, timeout: float | None = None) -> EndedLease:
@@ -499,7 +531,7 @@ class LockAPI:
         return cast(ForceReleased, got)
 
     def get(self, key: str, *, timeout: float | None = None) -> Lock:
-        """Read a lock. NotFound means that there is no record of it."""
+        """Read a lock. NotFoundError means that there is no record of it."""
         got, _ = self._client.call("GET", self._path(key), None, Lock, lambda got: self._is_lock(got, key), timeout=timeout)
         return cast(Lock, got)
 
@@ -507,6 +539,12 @@ class LockAPI:
         self, *, prefix: str = "", state: str = "", page_size: int = 0, page_token: str = "", timeout: float | None = None,
     ) -> LockPage:
         """A page of the tenant's locks by ascending bytes of their keys."""
+        path, valid = self._list(prefix, state, page_size, page_token)
+        got, _ = self._client.call("GET", path, None, LockPage, valid, timeout=timeout)
+        return cast(LockPage, got)
+
+    def _list(self, prefix: str, state: str, page_size: int, page_token: str) -> tuple[str, Callable[[dict[str, Any]], None]]:
+        """The path of a page, and whether a response can be that."""
         query = {"prefix": prefix, "state": state, "page_token": page_token, "page_size": str(page_size) if page_size else ""}
         text = urlencode({k: v for k, v in query.items() if v})
 
@@ -518,8 +556,7 @@ class LockAPI:
                 if not lock["lock_key"].startswith(prefix) or state and lock.get("state") != state:
                     raise InvalidResponseError(f"it lists the lock {lock['lock_key']!r} in the state {lock.get('state')}, which was not asked for")
 
-        got, _ = self._client.call("GET", self._base + "/locks" + ("?" + text if text else ""), None, LockPage, valid, timeout=timeout)
-        return cast(LockPage, got)
+        return self._base + "/locks" + ("?" + text if text else ""), valid
 
     def _is_lock(self, got: Mapping[str, Any], key: str) -> None:
         if not got.get("lease_id"):
@@ -527,7 +564,7 @@ class LockAPI:
         _outcome.same_lock(got, self.tenant, key)
 
     def acquire_set(self, request: LockSetAcquireRequest, *, timeout: float | None = None) -> LockSet:
-        """Take up to 20 locks in one step, all or none. LockHeld says in lock_key which of them is held."""
+        """Take up to 20 locks in one step, all or none. LockHeldError says in lock_key which of them is held."""
         return cast(LockSet, self._giving_up(f"{self._base}/lock-sets/acquire", request, lambda r: self._set(
             "/acquire", r, LockSet, r.get("lock_keys", []), {}, _outcome.set_granted, timeout)))
 
@@ -537,7 +574,7 @@ class LockAPI:
         return cast(LockSet, self._set("/renew", r, LockSet, list_of(tokens), tokens, _outcome.set_granted, timeout))
 
     def release_set(self, request: LockSetReleaseRequest, *, timeout: float | None = None) -> LockSetReleased:
-        """End those of the caller's leases that last. LeaseLost and its kin say that one of them, lock_key, was lost before."""
+        """End those of the caller's leases that last. LeaseLostError and its kin say that one of them, lock_key, was lost before."""
         r, tokens = _filled(request), _tokens(request)
         return cast(LockSetReleased, self._set("/release", r, LockSetReleased, list_of(tokens), tokens, _outcome.set_ended, timeout))
 
@@ -580,6 +617,11 @@ class LockAPI:
         return asked(self._client.exchange, "GET", self._path(key), None, Lock, lambda got: self._is_lock(got, key), seconds=seconds, abort=abort)
 
     @performed
+    def send_list(self, prefix: str, page_size: int, page_token: str, seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
+        path, valid = self._list(prefix, "", page_size, page_token)
+        return asked(self._client.exchange, "GET", path, None, LockPage, valid, seconds=seconds, abort=abort)
+
+    @performed
     def send_set(self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal) -> Wires[dict[str, Any]]:
         if command == "give_up":
             yield from asked(self._client.give_up, f"{self._base}/lock-sets/acquire", r, seconds=seconds, abort=abort)
@@ -615,7 +657,7 @@ class Fences:
     def check(self, resource: str, token: int, *, timeout: float | None = None) -> FencePassed:
         """Pass a fencing token by the resource's fence.
 
-        :class:`~leasehold.codes.StaleToken` means that a higher token was seen and that the holder of this one must stop.
+        :class:`~leasehold.codes.StaleTokenError` means that a higher token was seen and that the holder of this one must stop.
         """
 
         def valid(got: dict[str, Any]) -> None:

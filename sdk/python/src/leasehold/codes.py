@@ -7,70 +7,72 @@ from typing import Any
 from .errors import ApiError
 
 __all__ = [
-    "ActivationExists",
-    "ActivationFailed",
-    "ActivationLocked",
-    "AlreadyFinished",
-    "AmbiguousPath",
-    "AnalysisChanged",
-    "AnalysisLocked",
-    "AnalysisNotFailed",
-    "AttemptFailed",
-    "BadSignature",
-    "ClockSkew",
-    "ClusterDiffers",
-    "ClusterFull",
-    "CursorExpired",
-    "DeadlineExceeded",
-    "DocumentDamaged",
-    "Internal",
-    "InvalidArgument",
-    "LeaseChanged",
-    "LeaseExpired",
-    "LeaseLost",
-    "LeaseReleased",
-    "LockDelayed",
-    "LockHeld",
-    "LockLimit",
-    "LockModeDiffers",
-    "LockNotHeld",
-    "LockQueueFull",
-    "LockUnreadable",
-    "MachineIDLimit",
-    "MachineIDsExhausted",
-    "MemberExists",
-    "MemberIneligible",
-    "MemberUnknown",
-    "MethodNotAllowed",
-    "NoEligibleMember",
-    "NotConfigured",
-    "NotFound",
-    "NotOwner",
-    "Overloaded",
-    "PayloadTooLarge",
-    "PermissionDenied",
-    "PlacementLimit",
-    "RateLimited",
-    "RequestIDReused",
-    "RequestTimeout",
-    "RunDiffers",
-    "RunInterrupted",
-    "RunLimit",
-    "StaleEpoch",
-    "StaleIncarnation",
-    "StaleToken",
-    "StateChanged",
-    "TooLate",
-    "TopologyUndetermined",
-    "Unauthenticated",
-    "Unavailable",
-    "UnknownService",
-    "WrongPhase",
+    "ActivationExistsError",
+    "ActivationFailedError",
+    "ActivationLockedError",
+    "AlreadyFinishedError",
+    "AmbiguousPathError",
+    "AnalysisLockedError",
+    "AttemptFailedError",
+    "BadSignatureError",
+    "ClockSkewError",
+    "ClusterDiffersError",
+    "ClusterFullError",
+    "CursorExpiredError",
+    "DeadlineExceededError",
+    "DocumentDamagedError",
+    "EndChangedError",
+    "InternalError",
+    "InvalidArgumentError",
+    "LeaseChangedError",
+    "LeaseExpiredError",
+    "LeaseLostError",
+    "LeaseReleasedError",
+    "LockDelayedError",
+    "LockHeldError",
+    "LockLimitError",
+    "LockModeDiffersError",
+    "LockNotHeldError",
+    "LockQueueFullError",
+    "LockUnreadableError",
+    "MachineIdLimitError",
+    "MachineIdsExhaustedError",
+    "MemberExistsError",
+    "MemberIneligibleError",
+    "MemberUnknownError",
+    "MethodNotAllowedError",
+    "NoEligibleMemberError",
+    "NotConfiguredError",
+    "NotFailedError",
+    "NotFoundError",
+    "NotOwnerError",
+    "NotReadyError",
+    "OverloadedError",
+    "PayloadTooLargeError",
+    "PermissionDeniedError",
+    "PlacementLimitError",
+    "RateLimitedError",
+    "RequestIdReusedError",
+    "RequestTimeoutError",
+    "RunDiffersError",
+    "RunInProgressError",
+    "RunInterruptedError",
+    "RunLimitError",
+    "StaleEpochError",
+    "StaleIncarnationError",
+    "StaleTokenError",
+    "StateChangedError",
+    "TooLateError",
+    "TopologyUndeterminedError",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnknownServiceError",
+    "WrongPhaseError",
     "of",
 ]
 
 
-class InvalidArgument(ApiError):
+class InvalidArgumentError(ApiError):
     """400: invalid field."""
 
     code = "INVALID_ARGUMENT"
@@ -79,7 +81,7 @@ class InvalidArgument(ApiError):
     default_retryable = False
 
 
-class AmbiguousPath(ApiError):
+class AmbiguousPathError(ApiError):
     """400: the path is not clear."""
 
     code = "AMBIGUOUS_PATH"
@@ -88,7 +90,7 @@ class AmbiguousPath(ApiError):
     default_retryable = False
 
 
-class Unauthenticated(ApiError):
+class UnauthenticatedError(ApiError):
     """401: not authenticated."""
 
     code = "UNAUTHENTICATED"
@@ -97,7 +99,7 @@ class Unauthenticated(ApiError):
     default_retryable = False
 
 
-class PermissionDenied(ApiError):
+class PermissionDeniedError(ApiError):
     """403: permission denied."""
 
     code = "PERMISSION_DENIED"
@@ -106,7 +108,7 @@ class PermissionDenied(ApiError):
     default_retryable = False
 
 
-class NotOwner(ApiError):
+class NotOwnerError(ApiError):
     """403: not the owner of the lease."""
 
     code = "NOT_OWNER"
@@ -115,7 +117,7 @@ class NotOwner(ApiError):
     default_retryable = False
 
 
-class BadSignature(ApiError):
+class BadSignatureError(ApiError):
     """403: invalid signature."""
 
     code = "BAD_SIGNATURE"
@@ -124,7 +126,7 @@ class BadSignature(ApiError):
     default_retryable = False
 
 
-class NotFound(ApiError):
+class NotFoundError(ApiError):
     """404: not found."""
 
     code = "NOT_FOUND"
@@ -133,7 +135,7 @@ class NotFound(ApiError):
     default_retryable = False
 
 
-class UnknownService(ApiError):
+class UnknownServiceError(ApiError):
     """404: unknown service."""
 
     code = "UNKNOWN_SERVICE"
@@ -142,7 +144,7 @@ class UnknownService(ApiError):
     default_retryable = False
 
 
-class MethodNotAllowed(ApiError):
+class MethodNotAllowedError(ApiError):
     """405: method not allowed."""
 
     code = "METHOD_NOT_ALLOWED"
@@ -151,7 +153,7 @@ class MethodNotAllowed(ApiError):
     default_retryable = False
 
 
-class RequestTimeout(ApiError):
+class RequestTimeoutError(ApiError):
     """408, retryable: body too slow."""
 
     code = "REQUEST_TIMEOUT"
@@ -160,7 +162,7 @@ class RequestTimeout(ApiError):
     default_retryable = True
 
 
-class LockHeld(ApiError):
+class LockHeldError(ApiError):
     """409, retryable: lock is held."""
 
     code = "LOCK_HELD"
@@ -169,7 +171,7 @@ class LockHeld(ApiError):
     default_retryable = True
 
 
-class LockNotHeld(ApiError):
+class LockNotHeldError(ApiError):
     """409: lock is not held."""
 
     code = "LOCK_NOT_HELD"
@@ -178,7 +180,7 @@ class LockNotHeld(ApiError):
     default_retryable = False
 
 
-class LockModeDiffers(ApiError):
+class LockModeDiffersError(ApiError):
     """409: lock has another mode."""
 
     code = "LOCK_MODE_DIFFERS"
@@ -187,7 +189,7 @@ class LockModeDiffers(ApiError):
     default_retryable = False
 
 
-class LockQueueFull(ApiError):
+class LockQueueFullError(ApiError):
     """409, retryable: too many wait for the lock."""
 
     code = "LOCK_QUEUE_FULL"
@@ -196,7 +198,7 @@ class LockQueueFull(ApiError):
     default_retryable = True
 
 
-class LockDelayed(ApiError):
+class LockDelayedError(ApiError):
     """409, retryable: lock is closed for its delay."""
 
     code = "LOCK_DELAYED"
@@ -205,7 +207,7 @@ class LockDelayed(ApiError):
     default_retryable = True
 
 
-class LeaseLost(ApiError):
+class LeaseLostError(ApiError):
     """409: superseded by a newer lease."""
 
     code = "LEASE_LOST"
@@ -214,7 +216,7 @@ class LeaseLost(ApiError):
     default_retryable = False
 
 
-class LeaseExpired(ApiError):
+class LeaseExpiredError(ApiError):
     """409: lease expired."""
 
     code = "LEASE_EXPIRED"
@@ -223,7 +225,7 @@ class LeaseExpired(ApiError):
     default_retryable = False
 
 
-class LeaseReleased(ApiError):
+class LeaseReleasedError(ApiError):
     """409: lease released."""
 
     code = "LEASE_RELEASED"
@@ -232,7 +234,7 @@ class LeaseReleased(ApiError):
     default_retryable = False
 
 
-class LeaseChanged(ApiError):
+class LeaseChangedError(ApiError):
     """409, retryable: lease changed."""
 
     code = "LEASE_CHANGED"
@@ -241,7 +243,7 @@ class LeaseChanged(ApiError):
     default_retryable = True
 
 
-class TooLate(ApiError):
+class TooLateError(ApiError):
     """409: too late."""
 
     code = "TOO_LATE"
@@ -250,7 +252,7 @@ class TooLate(ApiError):
     default_retryable = False
 
 
-class CursorExpired(ApiError):
+class CursorExpiredError(ApiError):
     """410: the place is gone."""
 
     code = "CURSOR_EXPIRED"
@@ -259,7 +261,7 @@ class CursorExpired(ApiError):
     default_retryable = False
 
 
-class LockUnreadable(ApiError):
+class LockUnreadableError(ApiError):
     """409: lock cannot be judged."""
 
     code = "LOCK_UNREADABLE"
@@ -268,7 +270,7 @@ class LockUnreadable(ApiError):
     default_retryable = False
 
 
-class StaleToken(ApiError):
+class StaleTokenError(ApiError):
     """409: stale fencing token."""
 
     code = "STALE_TOKEN"
@@ -277,7 +279,7 @@ class StaleToken(ApiError):
     default_retryable = False
 
 
-class TopologyUndetermined(ApiError):
+class TopologyUndeterminedError(ApiError):
     """409, retryable: no member to place on."""
 
     code = "TOPOLOGY_UNDETERMINED"
@@ -286,7 +288,7 @@ class TopologyUndetermined(ApiError):
     default_retryable = True
 
 
-class NoEligibleMember(ApiError):
+class NoEligibleMemberError(ApiError):
     """409, retryable: no eligible member."""
 
     code = "NO_ELIGIBLE_MEMBER"
@@ -295,7 +297,7 @@ class NoEligibleMember(ApiError):
     default_retryable = True
 
 
-class MemberIneligible(ApiError):
+class MemberIneligibleError(ApiError):
     """409: member is not eligible."""
 
     code = "MEMBER_INELIGIBLE"
@@ -304,7 +306,7 @@ class MemberIneligible(ApiError):
     default_retryable = False
 
 
-class StaleEpoch(ApiError):
+class StaleEpochError(ApiError):
     """409: epoch is over."""
 
     code = "STALE_EPOCH"
@@ -313,7 +315,7 @@ class StaleEpoch(ApiError):
     default_retryable = False
 
 
-class ActivationExists(ApiError):
+class ActivationExistsError(ApiError):
     """409: identity is active."""
 
     code = "ACTIVATION_EXISTS"
@@ -322,7 +324,7 @@ class ActivationExists(ApiError):
     default_retryable = False
 
 
-class ActivationLocked(ApiError):
+class ActivationLockedError(ApiError):
     """409, retryable: identity is being activated."""
 
     code = "ACTIVATION_LOCKED"
@@ -331,7 +333,7 @@ class ActivationLocked(ApiError):
     default_retryable = True
 
 
-class ActivationFailed(ApiError):
+class ActivationFailedError(ApiError):
     """409: activation failed."""
 
     code = "ACTIVATION_FAILED"
@@ -340,7 +342,7 @@ class ActivationFailed(ApiError):
     default_retryable = False
 
 
-class WrongPhase(ApiError):
+class WrongPhaseError(ApiError):
     """409: activation is in another phase."""
 
     code = "WRONG_PHASE"
@@ -349,7 +351,7 @@ class WrongPhase(ApiError):
     default_retryable = False
 
 
-class StateChanged(ApiError):
+class StateChangedError(ApiError):
     """409: state has another version."""
 
     code = "STATE_CHANGED"
@@ -358,7 +360,7 @@ class StateChanged(ApiError):
     default_retryable = False
 
 
-class MemberExists(ApiError):
+class MemberExistsError(ApiError):
     """409, retryable: member of this name lives."""
 
     code = "MEMBER_EXISTS"
@@ -367,7 +369,7 @@ class MemberExists(ApiError):
     default_retryable = True
 
 
-class MemberUnknown(ApiError):
+class MemberUnknownError(ApiError):
     """404: no member of this name."""
 
     code = "MEMBER_UNKNOWN"
@@ -376,7 +378,7 @@ class MemberUnknown(ApiError):
     default_retryable = False
 
 
-class StaleIncarnation(ApiError):
+class StaleIncarnationError(ApiError):
     """409: incarnation has ended."""
 
     code = "STALE_INCARNATION"
@@ -385,7 +387,7 @@ class StaleIncarnation(ApiError):
     default_retryable = False
 
 
-class ClusterFull(ApiError):
+class ClusterFullError(ApiError):
     """409, retryable: cluster is full."""
 
     code = "CLUSTER_FULL"
@@ -394,7 +396,7 @@ class ClusterFull(ApiError):
     default_retryable = True
 
 
-class ClusterDiffers(ApiError):
+class ClusterDiffersError(ApiError):
     """409: cluster is set up differently."""
 
     code = "CLUSTER_DIFFERS"
@@ -403,7 +405,7 @@ class ClusterDiffers(ApiError):
     default_retryable = False
 
 
-class AnalysisLocked(ApiError):
+class AnalysisLockedError(ApiError):
     """409, retryable: analysis is locked."""
 
     code = "ANALYSIS_LOCKED"
@@ -412,7 +414,7 @@ class AnalysisLocked(ApiError):
     default_retryable = True
 
 
-class RunInterrupted(ApiError):
+class RunInterruptedError(ApiError):
     """409, retryable: run interrupted."""
 
     code = "RUN_INTERRUPTED"
@@ -421,7 +423,7 @@ class RunInterrupted(ApiError):
     default_retryable = True
 
 
-class AlreadyFinished(ApiError):
+class AlreadyFinishedError(ApiError):
     """409: already finished."""
 
     code = "ALREADY_FINISHED"
@@ -430,25 +432,43 @@ class AlreadyFinished(ApiError):
     default_retryable = False
 
 
-class AnalysisNotFailed(ApiError):
-    """409: analysis is not FAILED."""
+class NotFailedError(ApiError):
+    """409: only what is FAILED can be retried."""
 
-    code = "ANALYSIS_NOT_FAILED"
-    default_title = "analysis is not FAILED"
+    code = "NOT_FAILED"
+    default_title = "only what is FAILED can be retried"
     default_status = 409
     default_retryable = False
 
 
-class AnalysisChanged(ApiError):
-    """409: analysis has changed."""
+class NotReadyError(ApiError):
+    """409: only a run that is READY can be run again."""
 
-    code = "ANALYSIS_CHANGED"
-    default_title = "analysis has changed"
+    code = "NOT_READY"
+    default_title = "only a run that is READY can be run again"
     default_status = 409
     default_retryable = False
 
 
-class PayloadTooLarge(ApiError):
+class EndChangedError(ApiError):
+    """409: it ended at another time."""
+
+    code = "END_CHANGED"
+    default_title = "it ended at another time"
+    default_status = 409
+    default_retryable = False
+
+
+class RunInProgressError(ApiError):
+    """409, retryable: a worker runs it."""
+
+    code = "RUN_IN_PROGRESS"
+    default_title = "a worker runs it"
+    default_status = 409
+    default_retryable = True
+
+
+class PayloadTooLargeError(ApiError):
     """413: body too large."""
 
     code = "PAYLOAD_TOO_LARGE"
@@ -457,7 +477,7 @@ class PayloadTooLarge(ApiError):
     default_retryable = False
 
 
-class RequestIDReused(ApiError):
+class RequestIdReusedError(ApiError):
     """422: request_id used before."""
 
     code = "REQUEST_ID_REUSED"
@@ -466,7 +486,7 @@ class RequestIDReused(ApiError):
     default_retryable = False
 
 
-class RunDiffers(ApiError):
+class RunDiffersError(ApiError):
     """422: run of something else."""
 
     code = "RUN_DIFFERS"
@@ -475,7 +495,7 @@ class RunDiffers(ApiError):
     default_retryable = False
 
 
-class AttemptFailed(ApiError):
+class AttemptFailedError(ApiError):
     """424, retryable: run failed."""
 
     code = "ATTEMPT_FAILED"
@@ -484,7 +504,7 @@ class AttemptFailed(ApiError):
     default_retryable = True
 
 
-class Internal(ApiError):
+class InternalError(ApiError):
     """500: internal error."""
 
     code = "INTERNAL"
@@ -493,7 +513,7 @@ class Internal(ApiError):
     default_retryable = False
 
 
-class DocumentDamaged(ApiError):
+class DocumentDamagedError(ApiError):
     """500: stored document is damaged."""
 
     code = "DOCUMENT_DAMAGED"
@@ -502,7 +522,7 @@ class DocumentDamaged(ApiError):
     default_retryable = False
 
 
-class NotConfigured(ApiError):
+class NotConfiguredError(ApiError):
     """501: not configured."""
 
     code = "NOT_CONFIGURED"
@@ -511,7 +531,7 @@ class NotConfigured(ApiError):
     default_retryable = False
 
 
-class Unavailable(ApiError):
+class UnavailableError(ApiError):
     """503, retryable: store unavailable."""
 
     code = "UNAVAILABLE"
@@ -520,7 +540,7 @@ class Unavailable(ApiError):
     default_retryable = True
 
 
-class MachineIDsExhausted(ApiError):
+class MachineIdsExhaustedError(ApiError):
     """503, retryable: no free machine ID."""
 
     code = "MACHINE_IDS_EXHAUSTED"
@@ -529,7 +549,7 @@ class MachineIDsExhausted(ApiError):
     default_retryable = True
 
 
-class MachineIDLimit(ApiError):
+class MachineIdLimitError(ApiError):
     """429, retryable: too many machine IDs."""
 
     code = "MACHINE_ID_LIMIT"
@@ -538,7 +558,7 @@ class MachineIDLimit(ApiError):
     default_retryable = True
 
 
-class LockLimit(ApiError):
+class LockLimitError(ApiError):
     """429, retryable: too many locks."""
 
     code = "LOCK_LIMIT"
@@ -547,7 +567,7 @@ class LockLimit(ApiError):
     default_retryable = True
 
 
-class RunLimit(ApiError):
+class RunLimitError(ApiError):
     """429, retryable: too many runs."""
 
     code = "RUN_LIMIT"
@@ -556,7 +576,7 @@ class RunLimit(ApiError):
     default_retryable = True
 
 
-class PlacementLimit(ApiError):
+class PlacementLimitError(ApiError):
     """429, retryable: too many identities or clusters."""
 
     code = "PLACEMENT_LIMIT"
@@ -565,7 +585,7 @@ class PlacementLimit(ApiError):
     default_retryable = True
 
 
-class RateLimited(ApiError):
+class RateLimitedError(ApiError):
     """429, retryable: too many requests."""
 
     code = "RATE_LIMITED"
@@ -574,7 +594,7 @@ class RateLimited(ApiError):
     default_retryable = True
 
 
-class Overloaded(ApiError):
+class OverloadedError(ApiError):
     """503, retryable: server overloaded."""
 
     code = "OVERLOADED"
@@ -583,7 +603,7 @@ class Overloaded(ApiError):
     default_retryable = True
 
 
-class ClockSkew(ApiError):
+class ClockSkewError(ApiError):
     """503, retryable: clock skew too large."""
 
     code = "CLOCK_SKEW"
@@ -592,7 +612,7 @@ class ClockSkew(ApiError):
     default_retryable = True
 
 
-class DeadlineExceeded(ApiError):
+class DeadlineExceededError(ApiError):
     """504, retryable: store timed out."""
 
     code = "DEADLINE_EXCEEDED"
@@ -602,65 +622,67 @@ class DeadlineExceeded(ApiError):
 
 
 CLASSES: dict[str, type[ApiError]] = {
-    "INVALID_ARGUMENT": InvalidArgument,
-    "AMBIGUOUS_PATH": AmbiguousPath,
-    "UNAUTHENTICATED": Unauthenticated,
-    "PERMISSION_DENIED": PermissionDenied,
-    "NOT_OWNER": NotOwner,
-    "BAD_SIGNATURE": BadSignature,
-    "NOT_FOUND": NotFound,
-    "UNKNOWN_SERVICE": UnknownService,
-    "METHOD_NOT_ALLOWED": MethodNotAllowed,
-    "REQUEST_TIMEOUT": RequestTimeout,
-    "LOCK_HELD": LockHeld,
-    "LOCK_NOT_HELD": LockNotHeld,
-    "LOCK_MODE_DIFFERS": LockModeDiffers,
-    "LOCK_QUEUE_FULL": LockQueueFull,
-    "LOCK_DELAYED": LockDelayed,
-    "LEASE_LOST": LeaseLost,
-    "LEASE_EXPIRED": LeaseExpired,
-    "LEASE_RELEASED": LeaseReleased,
-    "LEASE_CHANGED": LeaseChanged,
-    "TOO_LATE": TooLate,
-    "CURSOR_EXPIRED": CursorExpired,
-    "LOCK_UNREADABLE": LockUnreadable,
-    "STALE_TOKEN": StaleToken,
-    "TOPOLOGY_UNDETERMINED": TopologyUndetermined,
-    "NO_ELIGIBLE_MEMBER": NoEligibleMember,
-    "MEMBER_INELIGIBLE": MemberIneligible,
-    "STALE_EPOCH": StaleEpoch,
-    "ACTIVATION_EXISTS": ActivationExists,
-    "ACTIVATION_LOCKED": ActivationLocked,
-    "ACTIVATION_FAILED": ActivationFailed,
-    "WRONG_PHASE": WrongPhase,
-    "STATE_CHANGED": StateChanged,
-    "MEMBER_EXISTS": MemberExists,
-    "MEMBER_UNKNOWN": MemberUnknown,
-    "STALE_INCARNATION": StaleIncarnation,
-    "CLUSTER_FULL": ClusterFull,
-    "CLUSTER_DIFFERS": ClusterDiffers,
-    "ANALYSIS_LOCKED": AnalysisLocked,
-    "RUN_INTERRUPTED": RunInterrupted,
-    "ALREADY_FINISHED": AlreadyFinished,
-    "ANALYSIS_NOT_FAILED": AnalysisNotFailed,
-    "ANALYSIS_CHANGED": AnalysisChanged,
-    "PAYLOAD_TOO_LARGE": PayloadTooLarge,
-    "REQUEST_ID_REUSED": RequestIDReused,
-    "RUN_DIFFERS": RunDiffers,
-    "ATTEMPT_FAILED": AttemptFailed,
-    "INTERNAL": Internal,
-    "DOCUMENT_DAMAGED": DocumentDamaged,
-    "NOT_CONFIGURED": NotConfigured,
-    "UNAVAILABLE": Unavailable,
-    "MACHINE_IDS_EXHAUSTED": MachineIDsExhausted,
-    "MACHINE_ID_LIMIT": MachineIDLimit,
-    "LOCK_LIMIT": LockLimit,
-    "RUN_LIMIT": RunLimit,
-    "PLACEMENT_LIMIT": PlacementLimit,
-    "RATE_LIMITED": RateLimited,
-    "OVERLOADED": Overloaded,
-    "CLOCK_SKEW": ClockSkew,
-    "DEADLINE_EXCEEDED": DeadlineExceeded,
+    "INVALID_ARGUMENT": InvalidArgumentError,
+    "AMBIGUOUS_PATH": AmbiguousPathError,
+    "UNAUTHENTICATED": UnauthenticatedError,
+    "PERMISSION_DENIED": PermissionDeniedError,
+    "NOT_OWNER": NotOwnerError,
+    "BAD_SIGNATURE": BadSignatureError,
+    "NOT_FOUND": NotFoundError,
+    "UNKNOWN_SERVICE": UnknownServiceError,
+    "METHOD_NOT_ALLOWED": MethodNotAllowedError,
+    "REQUEST_TIMEOUT": RequestTimeoutError,
+    "LOCK_HELD": LockHeldError,
+    "LOCK_NOT_HELD": LockNotHeldError,
+    "LOCK_MODE_DIFFERS": LockModeDiffersError,
+    "LOCK_QUEUE_FULL": LockQueueFullError,
+    "LOCK_DELAYED": LockDelayedError,
+    "LEASE_LOST": LeaseLostError,
+    "LEASE_EXPIRED": LeaseExpiredError,
+    "LEASE_RELEASED": LeaseReleasedError,
+    "LEASE_CHANGED": LeaseChangedError,
+    "TOO_LATE": TooLateError,
+    "CURSOR_EXPIRED": CursorExpiredError,
+    "LOCK_UNREADABLE": LockUnreadableError,
+    "STALE_TOKEN": StaleTokenError,
+    "TOPOLOGY_UNDETERMINED": TopologyUndeterminedError,
+    "NO_ELIGIBLE_MEMBER": NoEligibleMemberError,
+    "MEMBER_INELIGIBLE": MemberIneligibleError,
+    "STALE_EPOCH": StaleEpochError,
+    "ACTIVATION_EXISTS": ActivationExistsError,
+    "ACTIVATION_LOCKED": ActivationLockedError,
+    "ACTIVATION_FAILED": ActivationFailedError,
+    "WRONG_PHASE": WrongPhaseError,
+    "STATE_CHANGED": StateChangedError,
+    "MEMBER_EXISTS": MemberExistsError,
+    "MEMBER_UNKNOWN": MemberUnknownError,
+    "STALE_INCARNATION": StaleIncarnationError,
+    "CLUSTER_FULL": ClusterFullError,
+    "CLUSTER_DIFFERS": ClusterDiffersError,
+    "ANALYSIS_LOCKED": AnalysisLockedError,
+    "RUN_INTERRUPTED": RunInterruptedError,
+    "ALREADY_FINISHED": AlreadyFinishedError,
+    "NOT_FAILED": NotFailedError,
+    "NOT_READY": NotReadyError,
+    "END_CHANGED": EndChangedError,
+    "RUN_IN_PROGRESS": RunInProgressError,
+    "PAYLOAD_TOO_LARGE": PayloadTooLargeError,
+    "REQUEST_ID_REUSED": RequestIdReusedError,
+    "RUN_DIFFERS": RunDiffersError,
+    "ATTEMPT_FAILED": AttemptFailedError,
+    "INTERNAL": InternalError,
+    "DOCUMENT_DAMAGED": DocumentDamagedError,
+    "NOT_CONFIGURED": NotConfiguredError,
+    "UNAVAILABLE": UnavailableError,
+    "MACHINE_IDS_EXHAUSTED": MachineIdsExhaustedError,
+    "MACHINE_ID_LIMIT": MachineIdLimitError,
+    "LOCK_LIMIT": LockLimitError,
+    "RUN_LIMIT": RunLimitError,
+    "PLACEMENT_LIMIT": PlacementLimitError,
+    "RATE_LIMITED": RateLimitedError,
+    "OVERLOADED": OverloadedError,
+    "CLOCK_SKEW": ClockSkewError,
+    "DEADLINE_EXCEEDED": DeadlineExceededError,
 }
 """The class of each code."""
 

@@ -1,7 +1,7 @@
 """What can go wrong.
 
 Every error of this package is a :class:`LeaseholdError`. What the server rejects is an :class:`ApiError`: one class for each code, so that
-``except LockHeld`` asks what happened. :mod:`leasehold.codes` has these classes.
+``except LockHeldError`` asks what happened. :mod:`leasehold.codes` has these classes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from typing import Any, ClassVar
 
 __all__ = [
-    "ApiError", "ClosedError", "InvalidResponseError", "InvalidSettingError", "LeaseholdError", "LockLost", "MaxHoldExceeded", "NotReleasedError",
-    "ReleasedError", "TransportError", "UnknownOutcomeError",
+    "ApiError", "ClosedError", "EventLoopError", "InvalidResponseError", "InvalidSettingError", "LeaseholdError", "LockLostError", "MaxHoldError",
+    "NoResponseError", "NotReleasedError", "ReleasedError", "UnknownOutcomeError",
 ]
 
 
@@ -35,20 +35,36 @@ class ReleasedError(LeaseholdError):
     """The lock was released by its holder."""
 
 
-class TransportError(LeaseholdError):
-    """There was no usable response. ``sent`` is False if the request cannot have reached the server."""
+class EventLoopError(LeaseholdError, RuntimeError):
+    """A call that blocks where an event loop runs in the same thread. The text names the form for asyncio."""
+
+
+class NoResponseError(LeaseholdError):
+    """There was no response: the server hangs, or no connection can be made, or it broke. ``sent`` is False if the request cannot have reached the
+    server."""
 
     _unmet = False  # the address may be wrong: nothing there has ever answered as a server does
+    _never = False  # a certificate that is not accepted, or no TLS: no retry helps
 
-    def __init__(self, text: str, *, sent: bool = True, retry: bool = True, retry_after: float = 0.0) -> None:
+    def __init__(self, text: str, *, sent: bool = True, retry: bool = True) -> None:
         super().__init__(text)
         self.sent = sent
         self.retry = retry
-        self.retry_after = retry_after
 
 
 class InvalidResponseError(LeaseholdError):
-    """A response that is not about what was asked for: that of another server, a cache, or a proxy that mixes up connections."""
+    """A response that is not about what was asked for: that of another server, the page of a proxy, a cache.
+
+    ``status`` is that of HTTP where it does not say OK, otherwise 0. ``retry`` is whether it may be another soon.
+    """
+
+    _unmet = False  # nothing at the address has ever answered as a server does
+
+    def __init__(self, text: str, *, status: int = 0, retry: bool = False, retry_after: float = 0.0) -> None:
+        super().__init__(text)
+        self.status = status
+        self.retry = retry
+        self.retry_after = retry_after
 
 
 class UnknownOutcomeError(LeaseholdError):
@@ -63,14 +79,14 @@ class UnknownOutcomeError(LeaseholdError):
         self.__cause__ = cause
 
 
-class LockLost(LeaseholdError):
+class LockLostError(LeaseholdError):
     """The lock is, or very soon will be, another's: its lease was not renewed in time, or the server says that it is over.
 
     ``__cause__`` is what the server said, or why the last renewal failed.
     """
 
 
-class MaxHoldExceeded(LockLost):
+class MaxHoldError(LockLostError):
     """The lock was held for as long as ``max_hold`` allows."""
 
 

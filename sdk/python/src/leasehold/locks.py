@@ -5,7 +5,7 @@
 
     with locks.hold("deploy-prod") as lock:
         for step in steps:
-            lock.check()                 # raises LockLost before another can have the lock
+            lock.check()                 # raises LockLostError before another can have the lock
             step(token=lock.token)
 
     async with locks.hold("deploy-prod") as lock:   # the task is cancelled if the lock is lost
@@ -29,43 +29,52 @@ statement of the work may run before any thread looks at the time. :meth:`Lock.c
 What was already sent cannot be stopped: that is what :attr:`Lock.token` is for. Pass it on to whatever the work writes to, which rejects a lower one.
 
 Each lock is renewed when a third of its ttl is over, in a daemon thread for all locks. A child of a fork does not hold the locks of its parent:
-its ``check`` raises LockLost, and the end of its block releases nothing.
+its ``check`` raises LockLostError, and the end of its block releases nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import logging
+import math
+import os
 import random
-import secrets
 import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timezone
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from . import _check, _end, _outcome, codes
-from ._call import Background, Cancelled, bounded, on_fork, owe, spawn, tell
-from ._steps import Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed, run, start, try_again
+from ._call import Background, Cancelled, on_fork, owe, spawn, tell
+from ._steps import (
+    MOST_WAITS, Send, Sleep, Steps, Wires, _engine, asked, awaited, block, later, may_block, pause, performed, run, try_again,
+)
 from ._check import MAX_TTL
 from ._term import Term
-from ._time import AT_ONCE_TIME, CALL_TIME, GRACE_TIME, MOST_TRY_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
+from ._time import AT_ONCE_TIME, CALL_TIME, GRACE_TIME, LOOK_AGAIN, MOST_TRY_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
 from .client import new_request_id
 from .errors import (
-    ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, MaxHoldExceeded, NotReleasedError, ReleasedError,
-    TransportError, format_time, parse_time,
+    ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLostError, MaxHoldError, NotReleasedError, ReleasedError,
+    NoResponseError, format_time, parse_time,
 )
-from .types import Lock as LockRecord
+from .types import Lock as LockRecord, LockPage
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = [
-    "DEFAULT_TTL", "Event", "Hold", "Lock", "LockSet", "Locks", "MAX_KEYS", "MAX_LOCK_DELAY", "MAX_PERMITS", "MAX_RATE", "MAX_TTL", "MAX_WAITING",
+    "DEFAULT_TTL", "Event", "FOREVER", "Hold", "Lock", "LockSet", "Locks", "MAX_KEYS", "MAX_LOCK_DELAY", "MAX_PERMITS", "MAX_RATE", "MAX_TTL", "MAX_WAITING",
     "MAX_WINDOW", "Provider",
 ]
+
+FOREVER = math.inf
+"""A wait that has no end."""
 
 DEFAULT_TTL = 30.0
 MAX_PERMITS = 100
@@ -74,6 +83,7 @@ MAX_LOCK_DELAY = 3600.0
 MAX_RATE = 1000
 MAX_WINDOW = 24 * 3600.0
 MAX_KEYS = 20
+MAX_PAGE = 1000
 
 log = logging.getLogger("leasehold")
 
@@ -88,7 +98,8 @@ class Event(NamedTuple):
 
     at: datetime
     what: str
-    """Waiting, Acquired, Taken, Renewed, RenewalFailed, Lost, Released, ReleaseFailed or Abandoned (an acquire that was given up)."""
+    """Waiting, Acquired, Taken, Renewed, RenewalFailed, Lost, Released, ReleaseFailed, Abandoned (an acquire that was given up) or Forgotten (a lock
+    that no one has any more and that was not released: it is not renewed, and expires)."""
     key: str
     token: int
     """The fencing token, 0 before the lock is acquired."""
@@ -116,6 +127,8 @@ class Provider(Protocol):
 
     def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]: ...
 
+    def send_list(self, prefix: str, page_size: int, page_token: str, seconds: float, abort: Signal) -> dict[str, Any]: ...
+
     def send_set(
         self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal,
     ) -> dict[str, Any]: ...
@@ -130,7 +143,7 @@ class _Options:
     max_waiting: int = 0
     replace: bool = False
     lock_delay: float = 0.0
-    wait: float | None = None
+    wait: float = FOREVER
     poll: float = 2.0
     max_hold: float | None = None
     margin: float = 0.0
@@ -190,7 +203,7 @@ class Locks:
     ) -> None:
         self._most = _check.positive("try_timeout", try_timeout)
         self._own_name = not owner
-        self._owner = _check.text("owner", owner or process_name(secrets.token_hex(6)), 256)
+        self._owner = _check.text("owner", owner or process_name(os.urandom(6).hex()), 256)
         self._ttl = _check.ttl("ttl", ttl)
         self._insists = retry_for is not None
         self._retry_for = 10.0 if retry_for is None else _check.number("retry_for", retry_for)
@@ -205,7 +218,7 @@ class Locks:
         self._background = Background()
         self._mutex = threading.Lock()
         self._closed = Signal()
-        self._held: set[Lock] = set()
+        self._held: set[_Keeper] = set()  # no handle: one that is dropped is not held any more
         self._failed: list[LeaseholdError] = []
         on_fork(self)
 
@@ -225,30 +238,30 @@ class Locks:
         self._held = set()
         self._failed = []
         if self._own_name:
-            self._owner = process_name(secrets.token_hex(6))
+            self._owner = process_name(os.urandom(6).hex())
 
     def hold(
-        self, key: str, *, wait: float | None = None, ttl: float | None = None, shared: bool = False, permits: int = 0, fair: bool = False,
+        self, key: str, *, wait: float = FOREVER, ttl: float | None = None, shared: bool = False, permits: int = 0, fair: bool = False,
         max_waiting: int = 0, replace: bool = False, lock_delay: float = 0.0, poll: float = 2.0, max_hold: float | None = None,
         margin: float | None = None, release_timeout: float | None = None, metadata: Mapping[str, str] | None = None,
     ) -> Hold[Lock]:
         """A lock for ``with`` and ``async with``, which wait for it, renew it and release it. Nothing is sent before.
 
-        :meth:`Hold.acquire` has it without a block. What is made here and never used is a ResourceWarning. A thread or task that holds a lock cannot have it once more: with wait None it waits for itself.
+        :meth:`Hold.acquire` has it without a block. What is made here and never used is a ResourceWarning. A thread or task that holds a lock cannot have it once more: with FOREVER it waits for itself.
 
         wait
-            How many seconds to wait for a lock that is held; None waits for as long as it takes, 0 does not wait. Then the error is LockHeld, or why
+            How many seconds to wait for a lock that is held: FOREVER is as long as it takes, 0 does not wait. Then the error is LockHeldError, or why
             else it could not be had. While no response says whether it is held, that lasts for 5 seconds longer at most, and for 3 with 0.
         ttl
             As for :class:`Locks`, which it overrides.
         shared
             Any number may hold the lock at a time, but none beside one that did not ask for shared: readers and a writer.
         permits
-            So many may hold the lock at a time, 1 to MAX_PERMITS; :attr:`Lock.permit` says which of them one has. All must say the same: else LockModeDiffers.
+            So many may hold the lock at a time, 1 to MAX_PERMITS; :attr:`Lock.permit` says which of them one has. All must say the same: else LockModeDiffersError.
         fair
             Wait in line: first come, first served. Locks that are shared or have permits always have a line.
         max_waiting
-            How many wait in line, with this one: 1 to MAX_WAITING. If there are as many already the error is LockQueueFull. 0 waits, however many there are.
+            How many wait in line, with this one: 1 to MAX_WAITING. If there are as many already the error is LockQueueFullError. 0 waits, however many there are.
         replace
             Take the lock from its holder, if that one asked for replace as well. The holder learns of it when it renews.
         lock_delay
@@ -256,7 +269,7 @@ class Locks:
         poll
             Seconds between two requests at most while a lock is held and the server does not wait itself, 0.1 at least.
         max_hold
-            How many seconds the lock is held at most; None is no bound. Then it is lost with MaxHoldExceeded, and the lease is not renewed any more.
+            How many seconds the lock is held at most; None is no bound. Then it is lost with MaxHoldError, and the lease is not renewed any more.
         margin
             How many seconds before the lease's end the lock counts as lost; less than half of ttl. None means a tenth of ttl.
         release_timeout
@@ -274,10 +287,10 @@ class Locks:
                 self, self._provider, key, o, o.request(self._owner), min(self._most, o.ttl), own=o.max_waiting > 0 or o.replace,
                 alone=not o.shared and not o.permits, grant=False)
 
-        return Hold(begin, lambda a, working, cancel: a.run(cancel, lambda asked, got: Lock(self, a, asked, got, working, cancel)))
+        return Hold(begin, lambda a, working, cancel: a.run(cancel, lambda asked, got: Lock(_Keeper(self, a, asked, got, working, cancel))))
 
     def hold_all(
-        self, keys: Sequence[str], *, wait: float | None = None, ttl: float | None = None, poll: float = 2.0, max_hold: float | None = None,
+        self, keys: Sequence[str], *, wait: float = FOREVER, ttl: float | None = None, poll: float = 2.0, max_hold: float | None = None,
         margin: float | None = None, release_timeout: float | None = None, metadata: Mapping[str, str] | None = None,
     ) -> Hold[LockSet]:
         """1 to MAX_KEYS locks of one holder each, acquired and renewed in one step, all or none.
@@ -302,23 +315,24 @@ class Locks:
         def finish(a: _Acquire, working: bool, cancel: Signal) -> Steps[LockSet]:
             return a.run(
                 cancel,
-                lambda asked, got: LockSet(self, a, asked, got, working, cancel, several.tokens(got["fencing_token"])))
+                lambda asked, got: LockSet(_Keeper(self, a, asked, got, working, cancel, several=True), several.tokens(got["fencing_token"])))
 
         return Hold(begin, finish)
 
     def take(
-        self, key: str, *, limit: int, window: float, wait: float | None = None, poll: float = 2.0, max_waiting: int = 0,
+        self, key: str, *, limit: int, window: float, wait: float = FOREVER, poll: float = 2.0, max_waiting: int = 0,
         metadata: Mapping[str, str] | None = None,
     ) -> int:
         """Wait until what a key names may be done once more: limit times in any window of so many seconds, by all who take from the key together.
 
         It returns the grant's token, which is higher than that of every earlier one. A grant is not held: there is nothing to renew or to release,
-        and it is used up when it is given. With wait 0 the error is LockHeld, with the seconds until the next grant in retry_after.
+        and it is used up when it is given. With wait 0 the error is LockHeldError, with the seconds until the next grant in retry_after.
         """
+        may_block("await take_async(...)")
         return self._take(self._rate(key, limit, window, wait, poll, max_waiting, metadata), Signal())
 
     async def take_async(
-        self, key: str, *, limit: int, window: float, wait: float | None = None, poll: float = 2.0, max_waiting: int = 0,
+        self, key: str, *, limit: int, window: float, wait: float = FOREVER, poll: float = 2.0, max_waiting: int = 0,
         metadata: Mapping[str, str] | None = None,
     ) -> int:
         """:meth:`take` without blocking the event loop. If the task is cancelled, the place in line is given up."""
@@ -326,10 +340,89 @@ class Locks:
         return await awaited(self._clock, lambda cancel: self._taking(a, cancel), lambda token: None)
 
     def get(self, key: str) -> LockRecord:
-        """Read a lock: who holds it. NotFound means that there is no record of it."""
+        """Read a lock: who holds it. NotFoundError means that there is no record of it."""
         _check.text("key", key, 256)
-        got = bounded(self._clock, CALL_TIME, lambda abort: self._provider.send_get(key, CALL_TIME, abort))
+        may_block("await get_async(...)")
+        return block(self._clock, self._get(key))
+
+    async def get_async(self, key: str) -> LockRecord:
+        """:meth:`get` without blocking the event loop."""
+        _check.text("key", key, 256)
+        return await awaited(self._clock, lambda _: self._get(key), lambda _: None)
+
+    def _get(self, key: str) -> Steps[LockRecord]:
+        got = yield Send(CALL_TIME, lambda abort: asked(self._provider.send_get, key, CALL_TIME, abort))
         return cast(LockRecord, got)
+
+    def locked(self, key: str) -> bool:
+        """Whether anyone holds a lock, by one request. It may be another's by the time that you know."""
+        _check.text("key", key, 256)
+        may_block("await locked_async(...)")
+        return block(self._clock, self._locked(key))
+
+    async def locked_async(self, key: str) -> bool:
+        """:meth:`locked` without blocking the event loop."""
+        _check.text("key", key, 256)
+        return await awaited(self._clock, lambda _: self._locked(key), lambda _: None)
+
+    def _locked(self, key: str) -> Steps[bool]:
+        try:
+            return (yield from self._get(key))["state"] == "ACTIVE"
+        except codes.NotFoundError:
+            return False
+
+    def list(self, *, prefix: str = "", page_size: int = 0) -> Iterator[LockRecord]:
+        """The locks whose keys begin with a prefix, by ascending bytes of their keys: those that are held, and records of those that were. A page is
+        read when it is needed; None of what is read is kept."""
+        self._listed(prefix, page_size)
+        may_block("async for lock in locks.list_async(...)")
+        return self._pages(prefix, page_size)
+
+    def _pages(self, prefix: str, page_size: int) -> Iterator[LockRecord]:
+        place = ""
+        while True:
+            page = block(self._clock, self._page(prefix, page_size, place))
+            yield from page["locks"]
+            place = page.get("next_page_token", "")
+            if not place:
+                return
+
+    def list_async(self, *, prefix: str = "", page_size: int = 0) -> AsyncIterator[LockRecord]:
+        """:meth:`list` without blocking the event loop."""
+        self._listed(prefix, page_size)
+        return self._pages_async(prefix, page_size)
+
+    async def _pages_async(self, prefix: str, page_size: int) -> AsyncIterator[LockRecord]:
+        place = ""
+        while True:
+            page = await awaited(self._clock, lambda _: self._page(prefix, page_size, place), lambda _: None)
+            for lock in page["locks"]:
+                yield lock
+            place = page.get("next_page_token", "")
+            if not place:
+                return
+
+    def _listed(self, prefix: str, page_size: int) -> None:
+        if prefix != "":
+            _check.text("prefix", prefix, 256)
+        if not 0 <= _check.whole("page_size", page_size) <= MAX_PAGE:
+            raise InvalidSettingError("page_size", f"is {page_size}: must be 1 to {MAX_PAGE}, or 0 for what the server has")
+
+    def _page(self, prefix: str, page_size: int, place: str) -> Steps[LockPage]:
+        """A page, which is asked for again where that may help."""
+        end, retry = self._clock.monotonic() + CALL_TIME, 0
+        while True:
+            left = max(0.01, end - self._clock.monotonic())
+            seconds = min(try_time(retry, self._most), left)
+            try:
+                got = yield Send(seconds, lambda abort: asked(self._provider.send_list, prefix, page_size, place, seconds, abort))
+                return cast(LockPage, got)
+            except (ApiError, NoResponseError, InvalidResponseError) as err:
+                wait = _outcome.pause(retry, err, left)
+                if _outcome.final(err) or wait >= left:
+                    raise
+            yield pause(self._clock, wait)
+            retry += 1
 
     def close(self, timeout: float = 5.0) -> None:
         """End the client: it acquires nothing more, and ``check`` of the locks that it holds raises ClosedError.
@@ -338,6 +431,7 @@ class Locks:
         block still runs expire. The error is a NotReleasedError that says which locks that concerns.
         """
         timeout = _check.seconds("timeout", timeout)
+        may_block("call it in a thread, with `await asyncio.to_thread(locks.close)`")
         self._closed.set(ClosedError("the client of locks is closed"))
         with self._mutex:
             held = list(self._held)
@@ -351,10 +445,10 @@ class Locks:
                 continue
             if lock._working:
                 lock._renewing.set()
-                left.append(f"lock {lock.key!r}: its block still runs, and it expires")
+                left.append(f"lock {lock._lease_key!r}: its block still runs, and it expires")
                 continue
             try:
-                lock.release(timeout=max(0.0, min(GRACE_TIME, end + GRACE_TIME - self._clock.monotonic())))
+                block(self._clock, lock._end(max(0.0, min(GRACE_TIME, end + GRACE_TIME - self._clock.monotonic()))))
             except LeaseholdError as err:
                 left.append(str(err))
         self._background.wait(max(0.0, min(GRACE_TIME, end + GRACE_TIME - self._clock.monotonic())))
@@ -365,6 +459,7 @@ class Locks:
             raise NotReleasedError("; ".join(left))
 
     def __enter__(self) -> Locks:
+        may_block("use it without a block, and close it with `await asyncio.to_thread(locks.close)`")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -373,7 +468,7 @@ class Locks:
     # Below is what acquisitions call.
 
     def _options(
-        self, *, wait: float | None, ttl: float | None, poll: float, max_hold: float | None, margin: float | None, release_timeout: float | None,
+        self, *, wait: float, ttl: float | None, poll: float, max_hold: float | None, margin: float | None, release_timeout: float | None,
         metadata: Mapping[str, str] | None, shared: bool = False, permits: int = 0, fair: bool = False, max_waiting: int = 0, replace: bool = False,
         lock_delay: float = 0.0,
     ) -> _Options:
@@ -381,8 +476,7 @@ class Locks:
         before = seconds / 10 if margin is None else _check.number("margin", margin)
         for name, value in (("shared", shared), ("fair", fair), ("replace", replace)):
             _check.flag(name, value)
-        if wait is not None and _check.number("wait", wait, endless=True) < 0:
-            raise InvalidSettingError("wait", f"is {wait}: must not be negative; None waits for as long as it takes, 0 does not wait")
+        _check.wait("wait", wait)
         if _check.number("poll", poll) < SHORT_PAUSE:
             raise InvalidSettingError("poll", f"is {poll}: must be {SHORT_PAUSE} at least")
         if not 0 <= _check.whole("max_waiting", max_waiting) <= MAX_WAITING:
@@ -409,7 +503,7 @@ class Locks:
             metadata=_check.labels("metadata", metadata))
 
     def _rate(
-        self, key: str, limit: int, window: float, wait: float | None, poll: float, max_waiting: int, metadata: Mapping[str, str] | None,
+        self, key: str, limit: int, window: float, wait: float, poll: float, max_waiting: int, metadata: Mapping[str, str] | None,
     ) -> _Acquire:
         _check.text("key", key, 256)
         if not 1 <= _check.whole("limit", limit) <= MAX_RATE:
@@ -459,7 +553,7 @@ class Locks:
                 left = max(0.01, self._clock.now().until(end))
                 yield from self._release(provider, key, r, min(try_time(retry, self._most), left))
                 return
-            except (ApiError, TransportError, InvalidResponseError) as err:
+            except (ApiError, NoResponseError, InvalidResponseError) as err:
                 if _outcome.gone(err):
                     return
                 wait = _outcome.pause(retry, err, self._clock.now().until(end))
@@ -544,12 +638,15 @@ class _Several:
         return self._as_one(got, r["fencing_token"])
 
     def send_get(self, key: str, seconds: float, abort: Signal) -> dict[str, Any]:
-        raise codes.NotConfigured("several locks are read one by one")
+        raise codes.NotConfiguredError("several locks are read one by one")
+
+    def send_list(self, prefix: str, page_size: int, page_token: str, seconds: float, abort: Signal) -> dict[str, Any]:
+        raise codes.NotConfiguredError("several locks are read one by one")
 
     def send_set(
         self, command: str, r: Mapping[str, Any], keys: Sequence[str], tokens: Mapping[str, int], seconds: float, abort: Signal,
     ) -> dict[str, Any]:
-        raise codes.NotConfigured("several locks are not nested")
+        raise codes.NotConfiguredError("several locks are not nested")
 
     def _as_one(self, got: Mapping[str, Any], token: int) -> dict[str, Any]:
         return {**got, "lock_key": self.name, "lease_id": self.name, "fencing_token": token}
@@ -590,7 +687,9 @@ class _Acquire:
         self.own = own  # it does not let other threads of the client go first
         self.alone = alone  # no others hold the lock meanwhile
         self.grant = grant  # of a rate, which is not held
-        self.leave: Callable[[], None] = lambda: None  # lets the next thread of the client ask
+        turn = Signal()
+        self.turn = turn
+        self.leave: Callable[[], None] = lambda: client._queues.leave(key, turn)  # lets the next thread of the client ask
         self.inside = False  # it is this one's turn
         self.open = False  # a try may have been carried out, or may still be
         self.placed = False  # it may have a place in line
@@ -605,16 +704,18 @@ class _Acquire:
 
     def _begin(self) -> None:
         now = self.clock.monotonic()
+        if self.o.wait == FOREVER:
+            return
         if self.deadline is None and self.o.wait:
             self.deadline = now + self.o.wait
-        if self.latest is None and self.o.wait is not None:
+        if self.latest is None:
             beyond = max(try_time(0), self.client._retry_for) if self.client._insists else CALL_TIME if self.o.wait else AT_ONCE_TIME
             self.latest = now + self.o.wait + beyond
 
     def run(self, cancel: Signal, use: Callable[[Moment, dict[str, Any]], R]) -> Steps[R]:
         """Ask for what is to be acquired, and give it to use if it was granted."""
         c = self.client
-        c._background.begin()
+        running = c._background.begin()
         unsubscribe = c._closed.subscribe(lambda: cancel.set(c._closed.cause))
         try:
             self._check(cancel)
@@ -636,6 +737,8 @@ class _Acquire:
                 if self._unsettled() and not (_outcome.final(err) and _outcome.settles(err)):
                     c._give_up(self)
                 settled()
+                if not isinstance(err, Exception):  # nothing takes the place of what is to end the program, or the task
+                    raise
                 self._check(cancel)
                 if not isinstance(err, Cancelled):
                     raise
@@ -643,7 +746,8 @@ class _Acquire:
         finally:
             self.leave()
             unsubscribe()
-            c._background.end()
+            c._background.end(running)
+            self.last = None  # its frames have what was obtained
 
     def _unsettled(self) -> bool:
         """Whether the acquire has a place in line, or may hold what it asks for, or may still obtain it."""
@@ -664,9 +768,9 @@ class _Acquire:
 
     def _enter(self, waiting: _Wait) -> Steps[None]:
         c = self.client
-        leave = c._queues.enter_free(self.key)
-        if leave is None:
-            taken = codes.LockHeld(
+        self.inside = c._queues.enter_free(self.key, self.turn)
+        if not self.inside:
+            taken = codes.LockHeldError(
                 "this client has the lock already, or one of its threads or tasks waits for it", {"owner_id": c._owner})
             if self.o.wait == 0:
                 raise taken
@@ -674,18 +778,12 @@ class _Acquire:
             if not (yield from self._turn(waiting)):
                 self._check(waiting.cancel)
                 raise taken
-            return
-        self.leave, self.inside = leave, True
 
     def _turn(self, waiting: _Wait) -> Steps[bool]:
         """Wait until no other thread or task of this client is before this one; False if waiting ended."""
-        if self.own or self.inside:
-            return True
-        leave = yield from self.client._queues.enter(waiting, self.key)
-        if leave is None:
-            return False
-        self.leave, self.inside = leave, True
-        return True
+        if not self.own and not self.inside:
+            self.inside = yield from self.client._queues.enter(waiting, self.key, self.turn)
+        return self.own or self.inside
 
     def _ask(self, calling: _Wait, waiting: _Wait) -> Steps[tuple[Moment, dict[str, Any]]]:
         """Ask until it is granted, waiting ends, or there is nothing to wait for.
@@ -723,7 +821,7 @@ class _Acquire:
             if self._held(problem):
                 if self.o.wait == 0:
                     raise problem
-                if isinstance(problem, codes.LockQueueFull):
+                if isinstance(problem, codes.LockQueueFullError):
                     polls = FEW_POLLS
                 pause, again = 0.0, _outcome.poll_after(problem)
                 if again > 0:  # it holds no response for so long
@@ -737,27 +835,27 @@ class _Acquire:
                 if polls > 0:
                     polls, wait = polls - 1, 0.0
                 continue
-            if isinstance(problem, (codes.RequestIDReused, codes.LeaseExpired)):
+            if isinstance(problem, (codes.RequestIdReusedError, codes.LeaseExpiredError)):
                 self.request = {**self.request, "request_id": new_request_id()}  # what it obtained has ended
                 self.late = None
-                if failed > 0 and isinstance(problem, codes.RequestIDReused):
+                if failed > 0 and isinstance(problem, codes.RequestIdReusedError):
                     self.last = before  # the caller knows of no request_id, but may ask why there was no response
                 failed += 1
-            elif _outcome.final(problem) or isinstance(problem, codes.LockQueueFull):
+            elif _outcome.final(problem) or isinstance(problem, codes.LockQueueFullError):
                 raise problem
-            elif not isinstance(problem, (ApiError, TransportError, InvalidResponseError)):
+            elif not isinstance(problem, (ApiError, NoResponseError, InvalidResponseError)):
                 raise problem  # a mistake in the program
             else:
                 if failed == 0 and wait > 0:
                     since = self.clock.now()  # there was none to expect before
                 failed += 1
-                if isinstance(problem, codes.Overloaded) and wait > 0:
+                if isinstance(problem, codes.OverloadedError) and wait > 0:
                     polls = FEW_POLLS
             if failed > 0:
                 left = min(self.clock.now().until(since.plus(c._retry_for)), asking.left())
                 if left <= 0 or asks > left or first.unmet(problem) and not c._insists:
                     raise self.last or problem
-                if not self.told and isinstance(problem, TransportError):  # it may never help
+                if not self.told and isinstance(problem, (NoResponseError, InvalidResponseError)):  # it may never help
                     self.told = True
                     log.warning("lock %r is asked for again, for up to %.3g s: %s", self.key, left, problem)
                 pause = min(pause, left)
@@ -780,12 +878,12 @@ class _Acquire:
         before, self.open = self.open, True  # also if the process ends meanwhile
         try:
             got = yield Send(
-                seconds, lambda abort: asked(self.provider.send_acquire, self.key, request, seconds, abort), asking.cancel)
+                seconds, lambda abort: asked(self.provider.send_acquire, self.key, request, seconds, abort), asking.cancel, wait > 0)
             _outcome.acquired(request, got, "", self.key)
             began = began.plus(_outcome.waited(request, got, began.until(self.clock.now())))
             if not self.grant and self.clock.now().until(began.end(self.lasts(got)).plus(-self.o.margin)) <= 0:
                 self.client._discard(self, began, got)
-                raise codes.LeaseExpired(f"the response arrived when the lease was about to end: use a longer ttl than {self.o.ttl:.0f}s")
+                raise codes.LeaseExpiredError(f"the response arrived when the lease was about to end: use a longer ttl than {self.o.ttl:.0f}s")
         except BaseException as err:
             self.open = _outcome.unsettled(err)
             if self.open:
@@ -796,7 +894,7 @@ class _Acquire:
             lines = self.o.lines or self.grant
             if _outcome.settles(err):
                 self.placed = (
-                    wait > 0 and self._held(err) and not isinstance(err, codes.LockQueueFull)
+                    wait > 0 and self._held(err) and not isinstance(err, codes.LockQueueFullError)
                     and (lines or isinstance(err, ApiError) and err.position > 0))
             elif _outcome.unsettled(err):
                 self.placed = self.placed or wait > 0 and lines
@@ -806,11 +904,13 @@ class _Acquire:
 
     def _held(self, err: BaseException) -> bool:
         """Whether the lock cannot be had now, but can later without anything being wrong."""
-        return isinstance(err, (codes.LockHeld, codes.LockDelayed)) or isinstance(err, codes.LockQueueFull) and self.o.max_waiting == 0
+        return isinstance(err, (codes.LockHeldError, codes.LockDelayedError)) or isinstance(err, codes.LockQueueFullError) and self.o.max_waiting == 0
 
     def _left(self, waiting: _Wait) -> float:
         """For how long the server is asked to wait: whole seconds, and not much longer than the caller does."""
         left = waiting.left()
+        if self.loop is not None and _engine.waits >= MOST_WAITS:
+            return 0.0
         return WAIT_TIME if left >= WAIT_TIME else max(0.0, float(-int(-left // 1)))
 
     def _pause(self, holder: float) -> float:
@@ -827,15 +927,19 @@ class _Acquire:
         return min(float(got["remaining_ms"]) / 1000, self.o.ttl)
 
 
-class _Base:
-    """What a lock and several locks have in common. It is renewed until it is released or lost."""
+class _Keeper:
+    """Keeps a lease until it is released or lost. No reference leads from here to the handle of the program: when that is dropped, no one has the
+    lock any more, and its lease is not renewed."""
 
-    def __init__(self, client: Locks, a: _Acquire, asked: Moment, got: dict[str, Any], working: bool, calling: Signal) -> None:
+    def __init__(
+        self, client: Locks, a: _Acquire, asked: Moment, got: dict[str, Any], working: bool, calling: Signal, several: bool = False,
+    ) -> None:
         self._client, self._provider, self._o, self._request = client, a.provider, a.o, a.request
         self._clock = client._clock
         self._lease_key, self._token = a.key, cast(int, got["fencing_token"])
         self._permit = cast(int, got.get("permit", 0))
         self._working = working  # a block knows when its work ends
+        self._several, self._rested = several, False
         self._loop = a.loop  # that of the task which holds it
         self._mutex = threading.RLock()
         self._term = Term(
@@ -845,63 +949,40 @@ class _Base:
         self._ended: LeaseholdError | None = None  # released, or the client was closed
         self._announced = False
         self._elsewhere = False  # a copy of this process renews the lease: it is not released here
+        self._forgotten = False  # the program has no handle any more
         self._renewing, self._finished = Signal(), Signal()
         self._releasing: _Releasing | None = None
-        self.lost: threading.Event = self._term.lost
-        """Is set when the lock is lost; is_set() looks at the clocks."""
+        self._unreleased: Exception | None = None  # why the latest release failed
+        self._leave: Callable[[], None] = lambda: None
+        self._asking: tuple[_Acquire, Signal] | None = a, calling
+        self._due, self._expires_at = asked.plus(a.lasts(got) - a.o.ttl * 2 / 3), cast(str, got["expires_at"])
+
+    def _keep(self) -> None:
+        """Begin to keep the lease, for a handle that there is."""
+        assert self._asking is not None
+        client, (a, calling), self._asking = self._client, self._asking, None  # whose errors lead to frames that have the handle
         with client._mutex:
             if calling.is_set() or client._closed.is_set():
+                self._renewing.set()
                 raise Cancelled
-            client._held.add(cast(Lock, self))
-        self._leave: Callable[[], None] = lambda: None
+            client._held.add(self)
         if a.alone:  # until it is not held any more
-            self._leave, a.leave = a.leave, self._leave
+            self._leave = a.leave
         client._events.emit("Acquired", a.key, self._token)
-        due = asked.plus(a.lasts(got) - a.o.ttl * 2 / 3)
-        later(self._clock, due, self._renewals(due, cast(str, got["expires_at"])), self._renewing, self._term.over)
+        later(self._clock, self._due, self._renewals(self._due, self._expires_at), self._renewing, self._term.over)
         later(self._clock, self._term.until, self._term.watch(), self._term.over)
         self._term.when_lost(self._lost)
+        if a.alone:
+            a.leave = lambda: None  # last: what is interrupted before is held by no one
 
-    @property
-    def lost_cause(self) -> LockLost | None:
-        """Why the lock was lost; None if it was not."""
-        return self._term.look()
-
-    @property
-    def remaining(self) -> float:
-        """Seconds after which the lock is lost unless it is renewed; 0 if it is."""
-        if self._term.look() is not None or self._ended is not None:
-            return 0.0
-        return max(0.0, self._term.remaining)
-
-    @property
-    def left(self) -> float:
-        """Seconds after which the lease itself ends unless it is renewed, which is margin later: what is done under the lock must have ended by then."""
-        lost = self._term.look()
-        if lost is not None and (self._elsewhere or _outcome.gone(lost.__cause__)):
-            return 0.0
-        return max(0.0, self._term.left)
-
-    def check(self) -> None:
-        """Raise LockLost if the lock is lost, ClosedError if its client was closed, ReleasedError if it was released. It looks at the clocks, and costs
-        no request."""
+    def _check(self) -> None:
         lost = self._term.look()
         if lost is not None:
             raise _again(lost)
         if self._ended is not None:
             raise type(self._ended)(*self._ended.args)
 
-    def release(self, timeout: float | None = None) -> None:
-        """Release the lock, and wait for that for so many seconds at most; None waits for 5. (The end of a block waits for release_timeout.)
-
-        A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
-        and a LockLost if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
-        """
-        block(self._clock, self._end(timeout))
-
     def _end(self, timeout: float | None) -> Steps[None]:
-        if timeout is not None:
-            timeout = _check.seconds("timeout", timeout)
         if self._term.inherited:
             return
         lost = self._term.settle()
@@ -913,8 +994,11 @@ class _Base:
                 yield from self._release_rest(self._o.release_timeout if timeout is None else timeout)
                 self._finish()
                 raise _again(lost)
-        r = self._begin_release()
-        yield pause(self._clock, CALL_TIME if timeout is None else timeout, r.done)
+        end = self._clock.monotonic() + (CALL_TIME if timeout is None else timeout)
+        r, mine = self._begin_release()
+        if mine:
+            yield from self._release_first(r, end)
+        yield pause(self._clock, max(0.0, end - self._clock.monotonic()), r.done)
         err: LeaseholdError | None = r.error
         if not r.done.is_set():
             err = NotReleasedError(f"lock {self._lease_key!r}: not released in time, and the release goes on in the background")
@@ -925,29 +1009,57 @@ class _Base:
             raise _again(err)
 
     def _release_rest(self, timeout: float) -> Steps[None]:
-        """Release what is left when the lock is lost: of one lock nothing."""
-        yield from ()
+        """One of several locks was lost; the others are released once, or expire."""
+        with self._mutex:
+            if not self._several or self._rested or self._elsewhere or self._term.left <= 0:
+                return
+            self._rested = True
+        done = Signal()
 
-    async def release_async(self, timeout: float | None = None) -> None:
-        """:meth:`release` without blocking the event loop. If the task is cancelled, the release goes on."""
-        await awaited(self._clock, lambda _: self._end(timeout), lambda _: None)
+        def work() -> Steps[None]:
+            try:
+                yield from self._client._release(
+                    self._provider, self._lease_key, self._release_request, min(self._client._most, max(self._term.left, 0.01)))
+            except Exception:
+                pass  # it says that one of them was lost, or they expire
+            done.set()
 
-    # The rest is called by this module.
+        run(self._client._background, self._clock, work())
+        yield pause(self._clock, timeout, done)
+
+    def _end_here(self, timeout: float | None) -> None:
+        """Release in the thread of the caller."""
+        try:
+            block(self._clock, self._end(timeout))
+        except LeaseholdError:
+            raise
+        except BaseException:  # an interrupt, maybe before the release began
+            self._give_up()
+            raise
 
     def _give_up(self) -> None:
         """Release in the background what no one waits for any more."""
-
+        self._renewing.set()
+        with self._mutex:
+            r = self._releasing
+            if r is not None and r.thread == threading.get_ident() and not r.goes_on and not r.done.is_set():
+                self._releasing = None  # this thread was interrupted before it sent that one
         run(self._client._background, self._clock, self._end(None))  # an error was told as an event
 
-    def _expired(self, trouble: BaseException | None) -> LockLost:
+    @property
+    def _needed(self) -> bool:
+        """Whether the lease is still to be renewed by this process."""
+        return not self._renewing.is_set() and self._term.cause is None and not self._term.inherited
+
+    def _expired(self, trouble: BaseException | None) -> LockLostError:
         name = f"lock {self._lease_key!r} is lost"
         if self._o.max_hold is not None and self._term.left > self._o.margin:
-            return MaxHoldExceeded(f"{name}: it was held for as long as it may be, {self._o.max_hold}s")
+            return MaxHoldError(f"{name}: it was held for as long as it may be, {self._o.max_hold}s")
         if trouble is not None:
-            err = LockLost(f"{name}: its lease expires, after renewals that failed: {trouble}")
+            err = LockLostError(f"{name}: its lease expires, after renewals that failed: {trouble}")
             err.__cause__ = trouble
             return err
-        return LockLost(f"{name}: its lease expires, and was not renewed in time")
+        return LockLostError(f"{name}: its lease expires, and was not renewed in time")
 
     def _cancel(self, err: LeaseholdError) -> None:
         """End the lock's time without a loss."""
@@ -957,7 +1069,7 @@ class _Base:
         if not self._working:  # no one knows when the work ends
             self._renewing.set()
 
-    def _announce(self, err: LockLost) -> None:
+    def _announce(self, err: LockLostError) -> None:
         with self._mutex:
             if self._announced:
                 return
@@ -969,7 +1081,7 @@ class _Base:
 
     def _finish(self) -> None:
         with self._client._mutex:
-            self._client._held.discard(cast(Lock, self))
+            self._client._held.discard(self)
         self._finished.set()
 
     def _lost(self) -> None:
@@ -1000,6 +1112,10 @@ class _Base:
             if self._loop is not None and self._loop.is_closed():  # its task does not go on
                 self._give_up()
                 return
+            if self._forgotten:  # what it protects may still be at work: it is left to expire
+                log.warning("lock %r was not released, and no one has it any more: it is not renewed, and expires", self._lease_key)
+                self._client._events.emit("Forgotten", self._lease_key, self._token)
+                return
             if term.capped:
                 return
             began = self._clock.now()
@@ -1029,7 +1145,7 @@ class _Base:
                 continue
             if self._renewing.is_set() or term.over.is_set():
                 return
-            changed = problem.expires_at if isinstance(problem, codes.LeaseChanged) else None
+            changed = problem.expires_at if isinstance(problem, codes.LeaseChangedError) else None
             known = parse_time(r["expires_at"])
             # Only this process renews the lease: if it did not move the end, a copy of it did, such as one of a
             # snapshot.
@@ -1037,7 +1153,7 @@ class _Base:
             if self._elsewhere or _outcome.gone(problem):
                 name = f"lock {self._lease_key!r} is lost"
                 why = "another process, a copy of this one, renews its lease" if self._elsewhere else str(problem)
-                loss = LockLost(f"{name}: {why}")
+                loss = LockLostError(f"{name}: {why}")
                 loss.__cause__ = problem
                 term.lose(loss)
                 return
@@ -1053,51 +1169,72 @@ class _Base:
             due = self._clock.now().plus(max(hasten(waits.delay(failed), left), min(_outcome.retry_after(problem), left / 3)))
             failed += 1
 
-    def _begin_release(self) -> _Releasing:
-        """Begin to release the lock, unless that is under way or done."""
+    def _begin_release(self) -> tuple[_Releasing, bool]:
+        """Begin to release the lock, unless that is under way or done: then it is not the caller's to do."""
         with self._mutex:
             last = self._releasing
-            if last is not None and (not last.done.is_set() or last.error is None or isinstance(last.error, LockLost)):
-                return last
+            if last is not None and (not last.done.is_set() or last.error is None or isinstance(last.error, LockLostError)):
+                return last, False
             r = self._releasing = _Releasing()
+            return r, True
 
-        def work() -> Steps[None]:
-            try:
-                yield from self._try_release()
-                self._client._events.emit("Released", self._lease_key, self._token)
-            except LockLost as err:
-                r.error = err
-                self._announce(err)
-            except LeaseholdError as err:
-                r.error = err
-                self._client._events.emit("ReleaseFailed", self._lease_key, self._token, err)
-            self._leave()
-            self._finish()
-            r.done.set()
+    def _release_first(self, r: _Releasing, end: float) -> Steps[None]:
+        """Send the release here once. What is left to do goes on in the background."""
+        began, failed = False, 0
+        try:
+            seconds = min(end - self._clock.monotonic(), self._release_time(0))
+            if seconds > 0:
+                began = yield from self._carry_out(r, self._released_once(seconds))
+                failed = 1
+        finally:
+            if not began:  # also after an interrupt
+                run(self._client._background, self._clock, self._carry_out(r, self._try_release(failed)))
+                r.goes_on = True
 
-        run(self._client._background, self._clock, work())
-        return r
+    def _carry_out(self, r: _Releasing, release: Steps[bool]) -> Steps[bool]:
+        """Release the lock, and say how that ended. False if it goes on."""
+        try:
+            if not (yield from release):
+                return False
+            self._client._events.emit("Released", self._lease_key, self._token)
+        except LockLostError as err:
+            r.error = err
+            self._announce(err)
+        except LeaseholdError as err:
+            r.error = err
+            self._client._events.emit("ReleaseFailed", self._lease_key, self._token, err)
+        self._leave()
+        self._finish()
+        r.done.set()
+        return True
 
-    def _try_release(self) -> Steps[None]:
-        """Release the lock, or say why that was not possible until the lease ended."""
-        retry = 0
-        last: Exception | None = None
+    def _release_time(self, failed: int) -> float:
+        return min(try_time(failed, self._client._most), max(self._term.left / 3, 0.01))
+
+    def _released_once(self, seconds: float) -> Steps[bool]:
+        """Send the release once: whether it is done. The error is why it never will be."""
         name = f"lock {self._lease_key!r}"
+        try:
+            yield from self._client._release(self._provider, self._lease_key, self._release_request, seconds)
+            return True
+        except Exception as err:
+            if _outcome.gone(err):
+                raise LockLostError(f"{name} is lost: {err}") from err
+            if _outcome.final(err) or not isinstance(err, (ApiError, NoResponseError, InvalidResponseError)):
+                raise NotReleasedError(f"{name}: {err}") from err
+            self._unreleased = err
+            return False
+
+    def _try_release(self, retry: int) -> Steps[bool]:
+        """Release the lock, or say why that was not possible until the lease ended."""
         while True:
-            left = self._term.left
-            if left <= 0:
-                raise NotReleasedError(f"{name}: not released before its lease ended: {last}") from last
-            try:
-                yield from self._client._release(self._provider, self._lease_key, self._release_request, min(try_time(retry, self._client._most), max(left / 3, 0.01)))
-                return
-            except Exception as err:
-                if _outcome.gone(err):
-                    raise LockLost(f"{name} is lost: {err}") from err
-                if _outcome.final(err) or not isinstance(err, (ApiError, TransportError, InvalidResponseError)):
-                    raise NotReleasedError(f"{name}: {err}") from err
-                last = err
-            left = max(0.0, self._term.left)
-            yield pause(self._clock, min(_outcome.pause(retry, last, left), left))
+            if retry > 0:
+                left = max(0.0, self._term.left)
+                yield pause(self._clock, min(_outcome.pause(retry - 1, self._unreleased, left), left))
+            if self._term.left <= 0:
+                raise NotReleasedError(f"lock {self._lease_key!r}: not released before its lease ended: {self._unreleased}") from self._unreleased
+            if (yield from self._released_once(self._release_time(retry))):
+                return True
             retry += 1
 
 
@@ -1107,6 +1244,10 @@ class _Releasing:
     def __init__(self) -> None:
         self.done = Signal()
         self.error: LeaseholdError | None = None
+        self.thread = threading.get_ident()
+        """That is to carry it out first."""
+        self.goes_on = False
+        """In the background."""
 
 
 def _again(err: LeaseholdError) -> LeaseholdError:
@@ -1116,57 +1257,99 @@ def _again(err: LeaseholdError) -> LeaseholdError:
     return made
 
 
-class Lock(_Base):
+class _Handle:
+    """What a lock and several locks have in common."""
+
+    def __init__(self, keeper: _Keeper) -> None:
+        self._keeper = keeper
+        self.lost: threading.Event = keeper._term.lost
+        """Is set when the lock is lost; is_set() looks at the clocks."""
+        keeper._keep()
+
+    def owned(self) -> bool:
+        """Whether the lock is held by this handle, by the clocks of this process and without a request: it was not released and is not lost."""
+        return self._keeper._term.look() is None and self._keeper._ended is None
+
+    @property
+    def lost_cause(self) -> LockLostError | None:
+        """Why the lock was lost; None if it was not."""
+        return self._keeper._term.look()
+
+    @property
+    def remaining(self) -> float:
+        """Seconds after which the lock is lost unless it is renewed; 0 if it is."""
+        if self._keeper._term.look() is not None or self._keeper._ended is not None:
+            return 0.0
+        return max(0.0, self._keeper._term.remaining)
+
+    @property
+    def left(self) -> float:
+        """Seconds after which the lease itself ends unless it is renewed, which is margin later: what is done under the lock must have ended by then."""
+        lost = self._keeper._term.look()
+        if lost is not None and (self._keeper._elsewhere or _outcome.gone(lost.__cause__)):
+            return 0.0
+        return max(0.0, self._keeper._term.left)
+
+    def check(self) -> None:
+        """Raise LockLostError if the lock is lost, ClosedError if its client was closed, ReleasedError if it was released. It looks at the clocks, and costs
+        no request."""
+        self._keeper._check()
+
+    def release(self, timeout: float | None = None) -> None:
+        """Release the lock, and wait for that for so many seconds at most; None waits for 5. (The end of a block waits for release_timeout.)
+
+        A release that fails is tried again until the lease ends, also in the background. The error is a NotReleasedError if the lock may still be held,
+        and a LockLostError if it was lost before. It may be called again, which tries again what has failed. In a child of a fork it does nothing.
+        """
+        if timeout is not None:
+            timeout = _check.seconds("timeout", timeout)
+        may_block("await release_async()")
+        self._keeper._end_here(timeout)
+
+    async def release_async(self, timeout: float | None = None) -> None:
+        """:meth:`release` without blocking the event loop. If the task is cancelled, the release goes on."""
+        if timeout is not None:
+            timeout = _check.seconds("timeout", timeout)
+        await awaited(self._keeper._clock, lambda _: self._keeper._end(timeout), lambda _: None)
+
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        keeper: _Keeper | None = getattr(self, "_keeper", None)
+        if keeper is None or sys.is_finalizing() or not keeper._needed:
+            return
+        keeper._forgotten = True  # no more is done here, within whatever code this one is collected
+        warn(f"lock {keeper._lease_key!r} was not released: it is not renewed any more", ResourceWarning, source=self)
+
+class Lock(_Handle):
     """A lock that is held until the end of its block, until :meth:`release`, or until it is lost. It may be used by several threads at once."""
 
     @property
     def key(self) -> str:
         """The lock's key; of several locks all keys, separated by ", "."""
-        return self._lease_key
+        return self._keeper._lease_key
 
     @property
     def token(self) -> int:
         """The fencing token: higher than that of every earlier holder. With several holders at a time the one that came last has the highest."""
-        return self._token
+        return self._keeper._token
 
     @property
     def permit(self) -> int:
         """Which permit is held, from 1 to permits; 0 if the lock has none. The tokens of one permit only ever increase."""
-        return self._permit
+        return self._keeper._permit
 
 
-class LockSet(_Base):
+class LockSet(_Handle):
     """Several locks that are held together. If one of them is lost, all are."""
 
-    def __init__(self, client: Locks, a: _Acquire, asked: Moment, got: dict[str, Any], working: bool, calling: Signal, tokens: dict[str, int]) -> None:
-        self._rested = False
+    def __init__(self, keeper: _Keeper, tokens: dict[str, int]) -> None:
+        super().__init__(keeper)
         self.tokens: Mapping[str, int] = dict(tokens)
         """The fencing token of each lock, by its key."""
-        super().__init__(client, a, asked, got, working, calling)
-
-    def _release_rest(self, timeout: float) -> Steps[None]:
-        """One of the locks was lost; the others are released once, or expire."""
-        with self._mutex:
-            if self._rested or self._elsewhere or self._term.left <= 0:
-                return
-            self._rested = True
-        done = Signal()
-
-        def work() -> Steps[None]:
-            try:
-                yield from self._client._release(
-                    self._provider, self._lease_key, self._release_request, min(self._client._most, max(self._term.left, 0.01)))
-            except Exception:
-                pass  # it says that one of them was lost, or they expire
-            done.set()
-
-        run(self._client._background, self._clock, work())
-        yield pause(self._clock, timeout, done)
 
     @property
     def key(self) -> str:
         """All keys, separated by ", "."""
-        return self._lease_key
+        return self._keeper._lease_key
 
     @property
     def keys(self) -> list[str]:
@@ -1174,7 +1357,7 @@ class LockSet(_Base):
         return sorted(self.tokens, key=lambda k: k.encode())
 
 
-H = TypeVar("H", bound=_Base)
+H = TypeVar("H", bound=_Handle)
 
 
 class Hold(Generic[H]):
@@ -1182,10 +1365,10 @@ class Hold(Generic[H]):
 
     By itself it holds nothing, so that its truth value is a TypeError, and it warns when it goes unused (ResourceWarning).
 
-    At the end of a block that raised nothing, LockLost says that the work was not protected until its end, NotReleasedError that it was, and that others wait
+    At the end of a block that raised nothing, LockLostError says that the work was not protected until its end, NotReleasedError that it was, and that others wait
     until the lease expires. An exception of the block is not replaced.
 
-    ``async with`` cancels the task when the lock is lost, and the block then ends with LockLost. If the task is cancelled by another, the lock is released in the
+    ``async with`` cancels the task when the lock is lost, and the block then ends with LockLostError. If the task is cancelled by another, the lock is released in the
     background, and the cancellation does not wait for that.
     """
 
@@ -1197,10 +1380,12 @@ class Hold(Generic[H]):
         self._before = 0
         self._interrupted = False
         self._over = False
+        self._entered = False  # a block has begun, or is about to
 
     def acquire(self) -> H:
-        """Acquire without a block: :meth:`Lock.release` must be called. Until then it is renewed. What is returned is held;
-        a lock that cannot be had is an error, as in ``with``."""
+        """Acquire without a block: :meth:`Lock.release` must be called. Until then it is renewed, unless what is returned is
+        dropped. It is held; a lock that cannot be had is an error, as in ``with``."""
+        may_block("await acquire_async()")
         return self._hold(False, Signal())
 
     async def acquire_async(self) -> H:
@@ -1208,10 +1393,10 @@ class Hold(Generic[H]):
         return await self._hold_async(False)
 
     def __bool__(self) -> bool:
-        raise TypeError("nothing is held yet: use `with` or `async with`, or call acquire(), which raises LockHeld if the lock cannot be had")
+        raise TypeError("nothing is held yet: use `with` or `async with`, or call acquire(), which raises LockHeldError if the lock cannot be had")
 
     def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
-        if not self._used:
+        if not getattr(self, "_used", True):
             warn("a lock was never acquired: use locks.hold(...) in `with` or `async with`, or call acquire()", ResourceWarning, source=self)
 
     def _hold(self, working: bool, cancel: Signal) -> H:
@@ -1220,44 +1405,55 @@ class Hold(Generic[H]):
         return block(a.clock, self._finish(a, working, cancel))
 
     async def _hold_async(self, working: bool) -> H:
+        import asyncio
+
         self._used = True
         a = self._begin()
         a.loop = asyncio.get_running_loop()
-        lock = await awaited(a.clock, lambda cancel: self._finish(a, working, cancel), _Base._give_up)
+        lock = await awaited(a.clock, lambda cancel: self._finish(a, working, cancel), _unwanted)
         if not working:  # it may be held for longer than the loop runs
-            lock._loop = None
+            lock._keeper._loop = None
         return lock
 
     def _enter(self) -> None:
         self._used = True
-        if self._lock is not None:
+        if self._lock is not None or self._entered:
             raise RuntimeError("this lock is held in another block: call hold again")
+        self._entered = True
 
     def __enter__(self) -> H:
+        may_block("write `async with`")
         self._enter()
-        lock = self._lock = self._hold(True, Signal())
-        return lock
+        try:
+            lock = self._lock = self._hold(True, Signal())
+            return lock
+        finally:
+            self._entered = self._lock is not None
 
     def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
         lock = self._lock
         assert lock is not None
+        keeper = lock._keeper
         try:
-            lock.release(lock._o.release_timeout)
+            keeper._end_here(keeper._o.release_timeout)
         except LeaseholdError as problem:
             if err is None:
                 raise
             _note(err, problem)
-        except BaseException:  # an interrupt, maybe before the release began
-            lock._give_up()
-            raise
         finally:
-            self._lock = None
+            self._lock, self._entered = None, False
 
     async def __aenter__(self) -> H:
+        import asyncio
+
         self._enter()
         task = asyncio.current_task()
         assert task is not None
-        lock = await self._hold_async(True)
+        try:
+            lock = await self._hold_async(True)
+        except BaseException:
+            self._entered = False
+            raise
         self._lock, self._task, self._interrupted, self._over = lock, task, False, False
         self._before = task.cancelling() if hasattr(task, "cancelling") else 0
         loop = asyncio.get_running_loop()
@@ -1268,7 +1464,7 @@ class Hold(Generic[H]):
             except RuntimeError:
                 pass  # the loop is closed, and with it the block
 
-        lock._term.when_lost(lost)
+        lock._keeper._term.when_lost(lost)
         return lock
 
     def _interrupt(self, lock: H) -> None:
@@ -1277,13 +1473,16 @@ class Hold(Generic[H]):
             self._task.cancel()
 
     async def __aexit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
+        import asyncio
+
         assert self._lock is not None and self._task is not None
         lock: H = self._lock
         task = self._task
         self._over = True  # from here on a loss does not interrupt the task
         if isinstance(err, GeneratorExit):  # the coroutine is thrown away, and can wait for nothing
             self._lock = self._task = None
-            lock._give_up()
+            self._entered = False
+            lock._keeper._give_up()
             return
         outside = isinstance(err, asyncio.CancelledError)
         if self._interrupted:
@@ -1297,89 +1496,79 @@ class Hold(Generic[H]):
                 except asyncio.CancelledError:
                     pass
         self._lock = self._task = None
+        self._entered = False
         if outside:
-            lock._give_up()
+            lock._keeper._give_up()
             if not isinstance(err, asyncio.CancelledError):
                 raise asyncio.CancelledError
             return
         try:
-            await lock.release_async(lock._o.release_timeout)
+            await lock.release_async(lock._keeper._o.release_timeout)
         except LeaseholdError as problem:
             if err is None or self._interrupted and isinstance(err, asyncio.CancelledError):
                 raise problem from problem.__cause__
             _note(err, problem)
 
 
+def _unwanted(lock: _Handle) -> None:
+    lock._keeper._give_up()
+
+
 def _note(err: BaseException, problem: LeaseholdError) -> None:
-    if not isinstance(err, LockLost) and hasattr(err, "add_note"):
+    if not isinstance(err, LockLostError) and hasattr(err, "add_note"):
         err.add_note(str(problem))
 
 
 class _Queues:
-    """Let one thread or task of a client at a time ask for a key, or hold it, in the order in which they came."""
+    """Let one thread or task of a client at a time ask for a key, or hold it, in the order in which they came.
+
+    The first in the line of a key has its turn. One stands there by a signal of its own, which is set when its turn may have come, until it leaves or no one
+    has the signal any more: an interrupt may come before it is noted that one has a place, or while one leaves.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._mutex = threading.Lock()
-        self._keys: dict[str, collections.deque[Signal]] = {}
+        self._lines: dict[str, weakref.WeakKeyDictionary[Signal, None]] = {}
 
-    def enter_free(self, key: str) -> Callable[[], None] | None:
-        """Take the place of a key. The returned function leaves it; None if it is taken."""
+    def enter_free(self, key: str, turn: Signal) -> bool:
+        """Have the turn of a key, unless there is a line."""
         with self._mutex:
-            if key in self._keys:
-                return None
-            self._keys[key] = collections.deque()
-            return self._leave(key)
+            line = self._lines.get(key)
+            if line:
+                return False
+            self._lines[key] = weakref.WeakKeyDictionary({turn: None})
+            return True
 
-    def enter(self, waiting: _Wait, key: str) -> Steps[Callable[[], None] | None]:
-        """Wait for the place of a key, and take it. The returned function leaves it; None if the wait is over before."""
-        turn = Signal()
+    def enter(self, waiting: _Wait, key: str, turn: Signal) -> Steps[bool]:
+        """Wait for the turn of a key. False if the wait is over before."""
         with self._mutex:
-            line = self._keys.get(key)
-            if line is None:
-                self._keys[key] = collections.deque()
-                return self._leave(key)
-            line.append(turn)
-        leave = self._leave(key)
-        try:
-            while not turn.is_set() and not waiting.over():
-                end = None if waiting.deadline is None else Moment(waiting.deadline, float("inf"))
-                yield Sleep(end, (turn, waiting.cancel))
-        except BaseException:
-            self._drop(key, turn, leave)
-            raise
-        if turn.is_set():
-            return leave
-        self._drop(key, turn, leave)
-        return None
+            line = self._lines.setdefault(key, weakref.WeakKeyDictionary())
+            line[turn] = None
+            place = len(line)  # the further behind, the more seldom one looks whether those before are still there
+        while not self._first(key, turn):
+            if waiting.over():
+                self.leave(key, turn)
+                return False
+            end = min(waiting.left(), LOOK_AGAIN * place)
+            yield pause(self._clock, end, turn, waiting.cancel)
+        return True
 
-    def _drop(self, key: str, turn: Signal, leave: Callable[[], None]) -> None:
+    def _first(self, key: str, turn: Signal) -> bool:
         with self._mutex:
-            line = self._keys.get(key)
-            if line is not None and turn in line:
-                line.remove(turn)
+            return next(self._lines[key].keys(), None) is turn
+
+    def leave(self, key: str, turn: Signal) -> None:
+        with self._mutex:
+            line = self._lines.get(key)
+            if line is None or turn not in line:
                 return
-        leave()  # its turn came meanwhile
-
-    def _leave(self, key: str) -> Callable[[], None]:
-        left = threading.Lock()
-
-        def leave() -> None:
-            if left.acquire(blocking=False):
-                self._next(key)
-
-        return leave
-
-    def _next(self, key: str) -> None:
-        with self._mutex:
-            line = self._keys.get(key)
-            if line is None:
+            del line[turn]
+            first = next(line.keys(), None)
+            if first is None:
+                del self._lines[key]
                 return
-            if not line:
-                del self._keys[key]
-                return
-            turn = line.popleft()
-        turn.set()
+        first.set()
 
 
 class _Events:

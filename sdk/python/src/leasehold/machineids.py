@@ -30,15 +30,16 @@ from typing import Any, Protocol
 
 from . import _check, _outcome, codes
 from ._call import bounded, on_fork, spawn
+from ._steps import Send, Wires, asked, may_block, sent
 from ._time import Backoff, Clock, Signal
 from ._http import Response
 from .client import Client
-from .errors import PASSING, ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, TransportError
+from .errors import PASSING, ApiError, ClosedError, InvalidResponseError, InvalidSettingError, LeaseholdError, NoResponseError
 from .ids import DEFAULT_LAYOUT, Layout
 from .types import MachineIDLeases
 
 __all__ = [
-    "ClockBackwardError", "ConfigurationError", "Generator", "Lease", "LeaseAcquisitionError", "LeaseProvider", "MachineIDs", "Stats", "TimeRangeError", "sign",
+    "ClockBackwardError", "ConfigurationError", "Generator", "Lease", "LeaseAcquisitionError", "LeaseProvider", "MachineIDs", "Stats", "TimeRangeError", "WrongServerError", "sign",
 ]
 
 log = logging.getLogger("leasehold.machineids")
@@ -56,6 +57,7 @@ SAMPLES = 10
 RENEW_FROM, RENEW_TO = 0.85, 0.95
 PATROL = 10.0
 MAX_NAP = 0.1
+INSTEAD = "there is no lease yet, or the clock was set back: `await asyncio.to_thread(ids.next_id)`"
 OVERSLEEP = 4
 GAP = 100
 SEALED = 1 << 62
@@ -80,6 +82,10 @@ class LeaseAcquisitionError(LeaseholdError):
 
 class ConfigurationError(LeaseholdError):
     """There never was a lease, and the server sent something else: its URL, the credentials or the service are wrong."""
+
+
+class WrongServerError(ConfigurationError, InvalidResponseError):
+    """What responds is no server of machine IDs."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ class MachineIDs:
         self._client = client
 
     def acquire(self, service: str = "", throughput_per_ms: int = 0, meta: Mapping[str, str] | None = None) -> list[Lease]:
-        """Lease machine IDs. MachineIDsExhausted means that none is free."""
+        """Lease machine IDs. MachineIdsExhaustedError means that none is free."""
         body: dict[str, Any] = {}
         if service:
             body["serviceId"] = service
@@ -130,15 +136,15 @@ class MachineIDs:
             body["meta"] = dict(meta)
         if throughput_per_ms:
             body["throughputPerMs"] = throughput_per_ms
-        content = self._send(lambda abort: self._client.grant(
-            "/v1/machine-ids/lease", body, wanted=REQUEST_TIME, seconds=REQUEST_TIME, abort=abort, most=MAX_BYTES,
+        content = self._send(lambda abort: asked(
+            self._client.grant, "/v1/machine-ids/lease", body, wanted=REQUEST_TIME, seconds=REQUEST_TIME, abort=abort, most=MAX_BYTES,
             member="notAfter"))
         try:
             got = _outcome.check_shape(json.loads(content), MachineIDLeases)
             if not got.get("leases"):
                 raise _outcome.missing()
         except (ValueError, RecursionError, InvalidResponseError) as err:
-            raise ConfigurationError(f"invalid response of {self._client.name}: {err}") from err
+            raise WrongServerError(f"invalid response of {self._client.name}: {err}") from err
         return [
             Lease(
                 r.get("id", 0), r.get("created", 0), r.get("expired", 0), r.get("secret", ""),
@@ -152,28 +158,28 @@ class MachineIDs:
         if service:
             body["serviceId"] = service
         try:
-            self._send(lambda abort: self._client.once(
-                "DELETE", f"/v1/machine-ids/lease/{machine_id}", body, seconds=REQUEST_TIME, abort=abort,
+            self._send(lambda abort: asked(
+                self._client.once, "DELETE", f"/v1/machine-ids/lease/{machine_id}", body, seconds=REQUEST_TIME, abort=abort,
                 most=MAX_BYTES))
         except ConfigurationError as err:
-            if not isinstance(err.__cause__, codes.NotFound):
+            if not isinstance(err.__cause__, codes.NotFoundError):
                 raise
 
-    def _send(self, do: Callable[[Signal], Response]) -> bytes:
+    def _send(self, do: Callable[[Signal], Wires[Response]]) -> bytes:
         client = self._client
-        r = bounded(client._clock, REQUEST_TIME, do)
+        r: Response = sent(client._clock, Send(REQUEST_TIME, do))
         if 200 <= r.status < 300:
             return r.content
         err = client.rejection(r)
         if _misconfigured(r.status, err):
-            raise ConfigurationError(str(err)) from err
+            raise (WrongServerError if isinstance(err, InvalidResponseError) else ConfigurationError)(str(err)) from err
         raise err
 
 
 def _misconfigured(status: int, err: LeaseholdError) -> bool:
     """Whether a response is to be cured by those who run the program or the server. A damaged document is not: IDs go on without a lease."""
     if isinstance(err, ApiError):
-        return _outcome.final(err) and not isinstance(err, codes.DocumentDamaged)
+        return _outcome.final(err) and not isinstance(err, codes.DocumentDamagedError)
     return status not in PASSING and (status < 500 or status == 501)
 
 
@@ -364,6 +370,8 @@ class Generator:
         self._start()
 
     def __enter__(self) -> Generator:
+        if self._provider is not None:
+            may_block("use it without a block, and close it with `await asyncio.to_thread(ids.close)`")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -383,7 +391,8 @@ class Generator:
 
         It waits for the next millisecond when this one's IDs are used up, for a clock that was set back, and, if there is no lease and no attempt has failed yet, for
         the attempt's outcome. timeout bounds that, in seconds: after it the error is a TimeoutError. Other errors are ClockBackwardError, LeaseAcquisitionError,
-        ConfigurationError, TimeRangeError and ClosedError.
+        ConfigurationError, TimeRangeError and ClosedError. Where an event loop runs, a wait for a lease, or of more than 0.1 s for the clock, is an EventLoopError; one for
+        the next millisecond is not.
         """
         return self.next_ids(1, timeout)[0]
 
@@ -412,10 +421,14 @@ class Generator:
                 raise TimeoutError("no ID could be made in time")
             late = action.late
             if action.attempt is not None:
+                may_block(INSTEAD)
                 self._clock.wait(min(left, action.within), action.attempt)
                 late = False
             elif action.until is not None:
-                self._clock.wait(min(left, MAX_NAP, max(0.0, action.until / 1000 - self._seconds())))
+                wait = max(0.0, action.until / 1000 - self._seconds())
+                if wait > MAX_NAP:
+                    may_block(INSTEAD)
+                self._clock.wait(min(left, MAX_NAP, wait))
 
     def stats(self) -> Stats:
         """The counters, as a copy."""
@@ -432,6 +445,8 @@ class Generator:
         with self._mutex:
             if self._closed:
                 return
+            if self._provider is not None:
+                may_block("call it in a thread, with `await asyncio.to_thread(ids.close)`")
             self._closed = True
             self._install(lambda start: None)
         self._stopped.set()
@@ -746,7 +761,7 @@ class Generator:
 
     def _delay(self, problem: BaseException) -> float:
         asks = _outcome.retry_after(problem)
-        if isinstance(problem, (codes.MachineIDsExhausted, codes.MachineIDLimit)) and asks > 0:
+        if isinstance(problem, (codes.MachineIdsExhaustedError, codes.MachineIdLimitError)) and asks > 0:
             return min(asks + random.uniform(0, self._retry), self._retry_max)
         return max(Backoff(self._retry, self._retry_max, equal_jitter=True).delay(self._failures - 1), min(asks, self._retry_max))
 

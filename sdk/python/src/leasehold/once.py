@@ -6,9 +6,12 @@
     def make_invoice(month: str) -> dict:
         ...
 
-    @once(runs, key=lambda event, context: event["Records"][0]["messageId"])
+    @once(runs, key=lambda event, context: event["Records"][0]["messageId"], ignore=("event", "context"))
     def handler(event, context):
         ...
+
+The key says which run it is. The other arguments are what it depends on: a call of the same key with others is :class:`~leasehold.codes.RunDiffersError`, and gets no result that is not
+its own.
 
 A queue delivers at least once. :func:`run` stands between the queue and the work: it asks the gate for the run, refreshes its lock while the work runs, and
 stores the end under the lock's token. A request whose response was lost is sent again with the same request_id; each takes effect once. While the gate
@@ -20,39 +23,44 @@ database under :attr:`RunLock.token`, or under a unique name, where that must no
 
 from __future__ import annotations
 
-import asyncio
+import base64
+import contextlib
 import contextvars
 import functools
 import inspect
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
-from . import _check, _end, _outcome, codes
+from . import _check, _end, _input, _outcome, codes
 from ._call import Background, Cancelled, owe, tell
-from ._steps import Blocks, Send, Sleep, Steps, Wires, asked, awaited, block, later, pause, performed
+from ._steps import Blocks, Send, Sleep, Steps, Wires, asked, awaited, block, later, may_block, pause, performed
 from ._steps import run as in_background
 from ._term import Term
 from ._time import CALL_TIME, SYSTEM, Backoff, Clock, Moment, Signal, hasten, try_time
 from .client import TRY_TIME, Client, new_request_id, segment
-from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLost, TransportError
+from .errors import ApiError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLostError, NoResponseError
 from .locks import process_name
 from .types import (
     AnalysisFinished, AnalysisGranted, AnalysisLock, AnalysisReleased, Run, RunFinished, RunGranted, RunLock as RunLockBody, RunReleased,
 )
 
+if TYPE_CHECKING:
+    import asyncio
+
 __all__ = [
-    "Analyses", "Gate", "Grant", "MAX_RESULT_BYTES", "Outcome", "Permanent", "RunFailedBefore", "RunLock", "RunLocked", "RunNotStored", "Runs", "Status",
-    "Uncounted", "current", "once", "run", "run_async",
+    "Analyses", "Gate", "Grant", "MAX_RESULT_BYTES", "Outcome", "PermanentError", "RunFailedError", "RunLock", "RunLockedError", "RunNotStoredError", "Runs", "Status",
+    "UncountedError", "current", "fingerprint", "once", "run", "run_async",
 ]
 
 MAX_RESULT_BYTES = 32 << 10
 """Of a result; what is larger belongs elsewhere, and its address here."""
 
+MAX_KEEP = 3660 * 86400  # seconds
 MIN_HEARTBEAT = 0.01
 MAX_REASON_BYTES = 1024
 RELEASE_TIME = 30.0  # seconds for releasing a run
@@ -83,15 +91,15 @@ lock_lost
 """
 
 
-class Permanent(Exception):
-    """Raised by the work: a retry would fail in the same way, so the run is FAILED at once. ``raise Permanent("…") from err``."""
+class PermanentError(Exception):
+    """Raised by the work: a retry would fail in the same way, so the run is FAILED at once. ``raise PermanentError("…") from err``."""
 
 
-class Uncounted(Exception):
+class UncountedError(Exception):
     """Raised by the work: the failure is not that of the work, such as a credential that is missing here, and does not count."""
 
 
-class RunLocked(LeaseholdError):
+class RunLockedError(LeaseholdError):
     """Another worker runs it. ``retry_after`` is how many seconds its lock lasts, unless it is refreshed."""
 
     def __init__(self, text: str, retry_after: float = 0.0) -> None:
@@ -99,11 +107,11 @@ class RunLocked(LeaseholdError):
         self.retry_after = retry_after
 
 
-class RunFailedBefore(LeaseholdError):
+class RunFailedError(LeaseholdError):
     """The run was FAILED before, and does not run again."""
 
 
-class RunNotStored(LeaseholdError):
+class RunNotStoredError(LeaseholdError):
     """The work was done, and its end could not be stored. Another worker may run it again when the lock has expired."""
 
 
@@ -117,6 +125,8 @@ class Ask:
     ttl: float
     max_failures: int
     fingerprint: str
+    max_takeovers: int | None = None
+    """None is as the server says."""
 
 
 @dataclass(frozen=True)
@@ -190,12 +200,12 @@ class _HTTPGate:
             wanted=seconds if command == self._begin else None)
 
     def _body(self, members: Mapping[str, Any]) -> dict[str, Any]:
-        return {k: v for k, v in {**members, **self._extra}.items() if v not in ("", 0, None)}
+        return {k: v for k, v in {**members, **self._extra}.items() if v not in ("", None)}
 
     def _asked(self, ask: Ask) -> dict[str, Any]:
         return {
             "owner_id": ask.owner, "request_id": ask.request_id, "ttl_seconds": int(ask.ttl),
-            "max_failures": ask.max_failures, "fingerprint": ask.fingerprint,
+            "max_failures": ask.max_failures or None, "max_takeovers": ask.max_takeovers, "fingerprint": ask.fingerprint,
         }
 
     def _same(self, run_id: str, got: Mapping[str, Any]) -> None:
@@ -271,7 +281,7 @@ class _AnyGrant(AnalysisGranted, total=False):
 class Runs(_HTTPGate):
     """The runs of a tenant, which callers name themselves: the first one that begins a run does the work, and all later ones get its result.
 
-    keep is for how many seconds the record of a run is kept after the end of the run: whole seconds from a minute to 30 days. After that its ID is a new one. None leaves what other processes say, a day if none does.
+    keep is for how many seconds the record of a run is kept after the end of the run: whole seconds from a minute to 3660 days. After that its ID is a new one. None leaves what other processes say, a day if none does.
     """
 
     def __init__(self, client: Client, tenant: str = "default", *, keep: float | None = None) -> None:
@@ -279,15 +289,15 @@ class Runs(_HTTPGate):
         segment(tenant, "tenant")
         self.tenant = tenant
         if keep is not None:
-            if not 60 <= _check.number("keep", keep) <= 30 * 86400 or keep != int(keep):
-                raise InvalidSettingError("keep", f"is {keep}: must be whole seconds from 60 to {30 * 86400}")
+            if not 60 <= _check.number("keep", keep) <= MAX_KEEP or keep != int(keep):
+                raise InvalidSettingError("keep", f"is {keep}: must be whole seconds from 60 to {MAX_KEEP}, 3660 days")
             self._extra["keep_seconds"] = int(keep)
 
     def _path(self, run_id: str) -> str:
         return f"/v1/tenants/{segment(self.tenant, 'tenant')}/runs/{segment(run_id, 'run_id')}"
 
     def get(self, run_id: str, *, timeout: float | None = None) -> Run:
-        """Read a run. If there is none, the error is NotFound with the field "run_id"."""
+        """Read a run. If there is none, the error is NotFoundError with the field "run_id"."""
         got, _ = self._client.call("GET", self._path(run_id), None, Run, lambda got: self._same(run_id, got), timeout=timeout)
         return cast(Run, got)
 
@@ -315,16 +325,16 @@ class Outcome:
     token: int = 0
     """The fencing token of the run, 0 if there was none."""
     error: BaseException | None = None
-    """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedBefore."""
+    """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedError."""
 
 
 def lost(err: BaseException | None) -> bool:
     """Whether an error means that the lock is not, or no longer, the caller's."""
-    return isinstance(err, (LockLost, codes.AlreadyFinished)) or _outcome.gone(err) or err is not None and _unknown(err)
+    return isinstance(err, (LockLostError, codes.AlreadyFinishedError)) or _outcome.gone(err) or err is not None and _unknown(err)
 
 
 def _unknown(err: BaseException) -> bool:
-    return isinstance(err, codes.NotFound) and err.field in ("analysis_id", "run_id")
+    return isinstance(err, codes.NotFoundError) and err.field in ("analysis_id", "run_id")
 
 
 def _rejected(err: BaseException) -> bool:
@@ -363,15 +373,15 @@ class RunLock:
         return max(0.0, self._term.remaining)
 
     def check(self) -> None:
-        """Raise LockLost if the run may not take its next step. It looks at the clocks, and costs no request."""
+        """Raise LockLostError if the run may not take its next step. It looks at the clocks, and costs no request."""
         err = self._term.look()
         if err is not None:
-            raise LockLost(*err.args) from err.__cause__
+            raise LockLostError(*err.args) from err.__cause__
 
-    def _expired(self, trouble: BaseException | None) -> LockLost:
+    def _expired(self, trouble: BaseException | None) -> LockLostError:
         self._has_expired = True
         text = f"the lock of run {self.run_id!r} is lost: it expired"
-        err = LockLost(text if trouble is None else f"{text}, after refreshes that failed: {trouble}")
+        err = LockLostError(text if trouble is None else f"{text}, after refreshes that failed: {trouble}")
         err.__cause__ = trouble
         return err
 
@@ -395,14 +405,44 @@ def _not_begun(field: str, value: object) -> None:
         raise InvalidSettingError(field, f"returned a {type(value).__name__}, whose work has not begun: use a function, or a coroutine function, that does the work")
 
 
+@dataclass(frozen=True)
+class _Ended:
+    """How a work ended."""
+
+    text: str = ""
+    error: BaseException | None = None
+    done: bool = False
+    """It returned, and the error is that its result cannot be kept."""
+
+
+def _plain(value: Any) -> str:
+    """The result of a work that returns text."""
+    if value is not None and not isinstance(value, str):
+        raise PermanentError(f"the result is a {type(value).__name__}: it must be a str, or None")
+    return value or ""
+
+
+def _unkept(err: BaseException) -> PermanentError:
+    """Why the work is done, and its result cannot be kept."""
+    try:
+        why = f"{type(err).__name__}: {err}"
+    except Exception:
+        why = type(err).__name__
+    problem = PermanentError(f"the work is done, but what it returned cannot be kept: {why}")
+    problem.__cause__ = err
+    return problem
+
+
 class _Run:
     """One call of run."""
 
     def __init__(
-        self, gate: Gate, run_id: str, *, owner: str, request_id: str, ttl: float, heartbeat: float | None, max_failures: int, wait: float, fingerprint: str,
-        on_refresh: Callable[[datetime], None] | None, warn: Callable[[BaseException], None] | None, clock: Clock | None,
+        self, gate: Gate, run_id: str, *, owner: str, request_id: str, ttl: float, heartbeat: float | None, max_failures: int, max_takeovers: int | None,
+        wait: float, fingerprint: str, on_refresh: Callable[[datetime], None] | None, warn: Callable[[BaseException], None] | None, clock: Clock | None,
+        write: Callable[[Any], str] | None = None,
     ) -> None:
         self.gate = gate
+        self.write = write or _plain  # a result as text
         self.run_id = _run_name("run_id", run_id)
         self.ttl = _check.ttl("ttl", ttl)
         self.heartbeat = self.ttl / 5 if heartbeat is None else _check.number("heartbeat", heartbeat)
@@ -412,6 +452,11 @@ class _Run:
         self.wait = _check.seconds("wait", wait)
         if _check.whole("max_failures", max_failures) < 0:
             raise InvalidSettingError("max_failures", f"is {max_failures}: must not be negative; 0 never fails by count")
+        if max_takeovers is not None and _check.whole("max_takeovers", max_takeovers) < 0:
+            raise InvalidSettingError("max_takeovers", f"is {max_takeovers}: must not be negative; 0 never begins it again after a crash")
+        if max_takeovers is not None and isinstance(gate, Analyses):
+            raise InvalidSettingError("max_takeovers", "is of the runs of a tenant: for analyses the server has one")
+        self.max_takeovers = max_takeovers
         self.owner = _check.text("owner", owner or process_name(str(os.getpid())), 256)
         self.made_up = not request_id
         self.request_id = _check.text("request_id", request_id or new_request_id(), 128)
@@ -449,7 +494,7 @@ class _Run:
             seconds = min(try_time(retry, each), max(0.01, end - self.clock.monotonic()))
             try:
                 return (yield Send(seconds, functools.partial(do, seconds), cancel))
-            except (ApiError, TransportError, InvalidResponseError) as err:
+            except (ApiError, NoResponseError, InvalidResponseError) as err:
                 left = end - self.clock.monotonic()
                 wait = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))  # or the next try may come too late
                 if final(err) or wait >= left:
@@ -460,7 +505,7 @@ class _Run:
                 retry += 1
 
     def ask(self) -> Ask:
-        return Ask(self.run_id, self.owner, self.request_id, self.ttl, self.max_failures, self.fingerprint)
+        return Ask(self.run_id, self.owner, self.request_id, self.ttl, self.max_failures, self.fingerprint, self.max_takeovers)
 
     def acquire(self, cancel: Signal, limit: float) -> Steps[tuple[Grant, Moment]]:
         """Ask until there is a response. The moment is that before the request which got it."""
@@ -472,8 +517,8 @@ class _Run:
             try:
                 g: Grant = yield from asked(self.gate.acquire, self.ask(), seconds, abort)
                 if g.held is not None and self.clock.now().until(began.end(g.remaining)) <= 0:
-                    raise codes.LeaseExpired("the lock expired before the gate's response arrived: use a longer ttl")
-            except (codes.RequestIDReused, codes.LeaseExpired):
+                    raise codes.LeaseExpiredError("the lock expired before the gate's response arrived: use a longer ttl")
+            except (codes.RequestIdReusedError, codes.LeaseExpiredError):
                 if self.made_up and not abort.is_set():
                     self.request_id, self.late = new_request_id(), None  # the one before is spent
                 raise
@@ -486,7 +531,7 @@ class _Run:
             if _outcome.unsettled(err):
                 self.open, self.late = True, self.ends
             self.under_way, self.open = False, self.open and not _outcome.settles(err)
-            return _unknown(err) or first.unmet(err) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIDReused))
+            return _unknown(err) or first.unmet(err) or _rejected(err) and not (self.made_up and isinstance(err, codes.RequestIdReusedError))
 
         if cancel.is_set():
             raise Cancelled
@@ -548,14 +593,14 @@ class _Run:
         """The outcome of a run that is skipped; otherwise its lock, which is kept."""
         try:
             g, began = yield from self.wanted(cancel)
-        except codes.NotFound as err:
+        except codes.NotFoundError as err:
             if _unknown(err):
                 return Outcome("unknown_analysis", error=err), None, None
             raise
         if g.held is None:
             if g.reason == "already_finished" and g.failed:
                 text = f"run {self.run_id!r} was FAILED before, and does not run again"
-                return Outcome("already_failed", error=RunFailedBefore(f"{text}: {g.failure_reason}" if g.failure_reason else text)), None, None
+                return Outcome("already_failed", error=RunFailedError(f"{text}: {g.failure_reason}" if g.failure_reason else text)), None, None
             if g.reason == "already_finished":
                 return Outcome("already_finished", result=g.result), None, None
             return Outcome("locked", retry_after=g.retry_after), None, None
@@ -589,7 +634,7 @@ class _Run:
                 return
             except Exception as err:
                 if lost(err):
-                    loss = LockLost(f"the lock of run {self.run_id!r} is lost: {err}")
+                    loss = LockLostError(f"the lock of run {self.run_id!r} is lost: {err}")
                     loss.__cause__ = err
                     lock._term.lose(loss)
                     return
@@ -624,7 +669,7 @@ class _Run:
         try:
             yield from self.insist(
                 RELEASE_TIME, TRY_TIME, lambda err: lost(err) or _rejected(err), lambda s, abort: asked(self.gate.release, held, failed, s, abort))
-        except (ApiError, TransportError, InvalidResponseError) as err:
+        except (ApiError, NoResponseError, InvalidResponseError) as err:
             yield self.warning(f"release the lock of run {self.run_id!r}, which now expires", err)
 
     def interrupted(self, lock: RunLock, held: Held) -> None:
@@ -632,41 +677,59 @@ class _Run:
         if lock._term.settle() is None:
             in_background(_background, self.clock, self.released(held, ""))
 
-    def end(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Steps[Outcome]:
-        """Store how the work ended. After an interrupt that goes on in the background, as the work is done."""
-        _background.begin()
+    def made(self, lock: RunLock, held: Held, value: Any) -> _Ended:
+        """What a work ended with that returned. It is done: an interrupt while its result is written lets that be stored in the background, and one that cannot be
+        written is no reason to do it again."""
         try:
-            return (yield from self.stored(lock, held, result, err))
-        except (KeyboardInterrupt, SystemExit):
-            in_background(_background, self.clock, self.stored(lock, held, result, err))
+            return self.kept(value)
+        except BaseException:
+            try:
+                ended = self.kept(value)
+            except BaseException as err:  # it is no interrupt, but what the methods of the result do
+                ended = _Ended(error=_unkept(err), done=True)
+            in_background(_background, self.clock, self.stored(lock, held, ended))
+            raise
+
+    def kept(self, value: Any) -> _Ended:
+        try:
+            text = self.write(value)
+            size = len(text.encode())
+            if size > MAX_RESULT_BYTES:
+                raise PermanentError(f"the result has {size} bytes, {MAX_RESULT_BYTES} at most: keep it elsewhere and return where it is")
+        except PermanentError as err:
+            return _Ended(error=err, done=True)
+        except UnicodeEncodeError:
+            return _Ended(error=PermanentError("the result is not valid UTF-8: keep it elsewhere and return where it is"), done=True)
+        except Exception as err:
+            return _Ended(error=_unkept(err), done=True)
+        return _Ended(text, done=True)
+
+    def end(self, lock: RunLock, held: Held, ended: _Ended) -> Steps[Outcome]:
+        """Store how the work ended. After an interrupt that goes on in the background, as the work is done."""
+        running = _background.begin()
+        try:
+            return (yield from self.stored(lock, held, ended))
+        except Exception:
+            raise
+        except BaseException:
+            in_background(_background, self.clock, self.stored(lock, held, ended))
             raise
         finally:
-            _background.end()
+            _background.end(running)
 
-    def stored(self, lock: RunLock, held: Held, result: str | None, err: BaseException | None) -> Steps[Outcome]:
+    def stored(self, lock: RunLock, held: Held, ended: _Ended) -> Steps[Outcome]:
         loss = lock._term.settle()
-        if loss is not None and (err is not None or not lock._has_expired):
+        if loss is not None and not (ended.done and lock._has_expired):
             return Outcome("lock_lost", token=held.token, error=loss)
-        if err is None:
-            text = "" if result is None else result
-            if not isinstance(text, str):
-                return (yield from self.failed(lock, held, Permanent(f"the result is a {type(text).__name__}: it must be a str, or None")))
-            try:
-                size = len(text.encode())
-            except UnicodeEncodeError:
-                return (yield from self.failed(lock, held, Permanent(
-                    "the result is not valid UTF-8: keep it elsewhere and return where it is")))
-            if size > MAX_RESULT_BYTES:
-                return (yield from self.failed(lock, held, Permanent(
-                    f"the result has {size} bytes, {MAX_RESULT_BYTES} at most: keep it elsewhere and return where it is")))
-            return (yield from self.finish(lock, held, text, "", Outcome("ready", result=text, token=held.token)))
-        return (yield from self.failed(lock, held, err))
+        if ended.error is None:
+            return (yield from self.finish(lock, held, ended.text, "", Outcome("ready", result=ended.text, token=held.token)))
+        return (yield from self.failed(lock, held, ended.error))
 
     def failed(self, lock: RunLock, held: Held, err: BaseException) -> Steps[Outcome]:
-        if isinstance(err, Uncounted):
+        if isinstance(err, UncountedError):
             yield from self.release(held, "")
             return Outcome("attempt_failed", token=held.token, error=err)
-        if isinstance(err, Permanent) or self.max_failures > 0 and self.failures + 1 >= self.max_failures:
+        if isinstance(err, PermanentError) or self.max_failures > 0 and self.failures + 1 >= self.max_failures:
             return (yield from self.finish(lock, held, None, reason(err), Outcome("failed", token=held.token, error=err)))
         yield from self.release(held, reason(err))
         return Outcome("attempt_failed", token=held.token, error=err)
@@ -678,13 +741,15 @@ class _Run:
                 max(lock._term.left, ENDING_TIME), TRY_TIME, lambda err: lost(err) or _rejected(err),
                 lambda s, abort: asked(self.gate.finish, held, result, failed, s, abort))
             return done
-        except (ApiError, TransportError, InvalidResponseError) as err:
+        except (ApiError, NoResponseError, InvalidResponseError) as err:
             if lost(err):
-                loss = LockLost(f"the lock of run {self.run_id!r} is lost: {err}")
+                loss = LockLostError(f"the lock of run {self.run_id!r} is lost: {err}")
                 loss.__cause__ = err
                 return Outcome("lock_lost", token=held.token, error=loss)
-            problem = RunNotStored(f"store the end of run {self.run_id!r}: {err}")
+            problem = RunNotStoredError(f"store the end of run {self.run_id!r}: {err}")
             problem.__cause__ = done.error or err
+            if _rejected(err) and result is not None:  # the work is done, and is not done again because its result is not accepted
+                return (yield from self.finish(lock, held, None, reason(problem), Outcome("failed", token=held.token, error=problem)))
             if _rejected(err):
                 yield from self.release(held, reason(problem))
             return Outcome("attempt_failed", token=held.token, error=problem)
@@ -702,7 +767,7 @@ def reason(err: BaseException) -> str:
 
 def run(
     gate: Gate, run_id: str, work: Callable[[RunLock], str | None], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
-    heartbeat: float | None = None, max_failures: int = 0, wait: float = 0.0, fingerprint: str = "",
+    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, fingerprint: str = "",
     on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
     """Run the work if the gate grants it, and say what came of it.
@@ -712,52 +777,66 @@ def run(
 
     work
         Gets the :class:`RunLock`, and must stop when that is lost. The text that it returns is stored: at most MAX_RESULT_BYTES. An exception is a failed
-        attempt; see :class:`Permanent` and :class:`Uncounted`.
+        attempt; see :class:`PermanentError` and :class:`UncountedError`.
     ttl, heartbeat
         Of the lock in whole seconds, and between refreshes; None means a fifth of ttl.
     max_failures
         The run that fails when so many have failed, with it, is FAILED for good. 0: never by count.
+    max_takeovers
+        The run that so many have taken over from a worker that crashed or lost its lock is FAILED, instead of running again. 0: it is begun once, and never again
+        after a crash. None: as the server says. Not of analyses.
     wait
         How many seconds to wait for another worker that runs it now, for its result or for the lock.
     fingerprint
-        Says what the run is about: a hash of 128 bytes at most. Another one under the same name is RunDiffers, and nothing runs.
+        Says what the run is about, in 128 bytes at most, such as :func:`fingerprint` makes it. Another one under the same name is RunDiffersError, and nothing runs.
     on_refresh
         Is called after each refresh with the lock's new expiry, so that a queue's own timeout can be moved along.
     warn
         Gets what does not fail the run: a failed release, a refresh that is tried again.
     """
     r = _Run(
-        gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, wait=wait, fingerprint=fingerprint,
-        on_refresh=on_refresh, warn=warn, clock=clock)
+        gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait,
+        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock)
+    return _blocking(r, work, "work")
+
+
+def _blocking(r: _Run, work: Callable[[RunLock], Any], called: str) -> Outcome:
+    may_block("await run_async(...), or let @once decorate a coroutine function")
     outcome, lock, held = block(r.clock, r.begin(Signal()))
     if lock is None or held is None:
         assert outcome is not None
         return outcome
-    result: str | None = None
-    problem: Exception | None = None
     before = _current.set(lock)
+    ended: _Ended | None = None
+    value: Any = None
     try:
-        result = work(lock)
-        _not_begun("work", result)
+        value = work(lock)
+        _not_begun(called, value)
     except Exception as err:
-        problem = err
+        ended = _Ended(error=err)
     except BaseException:
         r.interrupted(lock, held)
         raise
     finally:
         _current.reset(before)
-    return block(r.clock, r.end(lock, held, result, problem))
+    return block(r.clock, r.end(lock, held, ended or r.made(lock, held, value)))
 
 
 async def run_async(
     gate: Gate, run_id: str, work: Callable[[RunLock], Any], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
-    heartbeat: float | None = None, max_failures: int = 0, wait: float = 0.0, fingerprint: str = "",
+    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, fingerprint: str = "",
     on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
     """:func:`run` for work that is a coroutine function. It is cancelled when the lock is lost, and has then not succeeded unless it returns all the same."""
     r = _Run(
-        gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, wait=wait, fingerprint=fingerprint,
-        on_refresh=on_refresh, warn=warn, clock=clock)
+        gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait,
+        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock)
+
+    return await _awaiting(r, work)
+
+
+async def _awaiting(r: _Run, work: Callable[[RunLock], Any]) -> Outcome:
+    import asyncio
 
     def give_up(begun: tuple[Outcome | None, RunLock | None, Held | None]) -> None:
         if begun[1] is not None and begun[2] is not None:
@@ -770,9 +849,9 @@ async def run_async(
         return outcome
     held_lock, held_run = lock, held
 
-    async def begun() -> str | None:
+    async def begun() -> Any:
         _current.set(held_lock)  # of the task alone
-        return cast("str | None", await work(held_lock))
+        return await work(held_lock)
 
     task = asyncio.ensure_future(begun())
 
@@ -783,8 +862,6 @@ async def run_async(
             pass  # the loop is closed
 
     lock._term.when_lost(cancel)
-    result: str | None = None
-    problem: Exception | None = None
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
@@ -803,112 +880,135 @@ async def run_async(
         raise
     err = lock._term.look() if task.cancelled() else task.exception()
     if err is None and not task.cancelled():
-        result = task.result()
+        ended = r.made(held_lock, held_run, task.result())
     elif isinstance(err, Exception):
-        problem = err
+        ended = _Ended(error=err)
     else:  # it cancelled itself, or is to end the program
         r.interrupted(held_lock, held_run)
         raise err or asyncio.CancelledError
-    return await awaited(r.clock, lambda _: r.end(held_lock, held_run, result, problem), lambda _: None)
+    return await awaited(r.clock, lambda _: r.end(held_lock, held_run, ended), lambda _: None)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def fingerprint(value: object) -> str:
+    """What :func:`once` compares of the arguments of a function, for callers of :func:`run`: 43 characters, the SHA-256 of the value's canonical JSON (RFC 8785) in base64url.
+
+    Equal values have equal fingerprints, whatever the order of their keys, and clients in other languages make the same ones. What JSON does not have (a date, bytes, NaN, a key
+    that is no str), or rounds (a whole number that is no 64-bit float) is an InvalidSettingError.
+    """
+    try:
+        text = _input.canonical(value, "it")
+    except _input.NoJSON as err:
+        raise InvalidSettingError("value", str(err)) from err
+    import hashlib
+
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
 def once(
-    gate: Gate, *, key: str | Callable[..., str], fingerprint: Callable[..., str] | None = None, owner: str = "", ttl: float = 300.0,
-    heartbeat: float | None = None, max_failures: int = 0, wait: float = 0.0, warn: Callable[[BaseException], None] | None = None,
+    gate: Gate, *, key: str | Callable[..., str], ignore: Collection[str] = (), owner: str = "", ttl: float = 300.0, heartbeat: float | None = None,
+    max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, warn: Callable[[BaseException], None] | None = None,
     clock: Clock | None = None,
 ) -> Callable[[F], F]:
-    """A decorator: the function runs once for each key, and all later calls return what it returned then, read from JSON.
+    """A decorator: the function runs once for each key, and all calls return what it returned then, read from JSON.
 
     key
-        A function of the arguments, or a format string with their names: "invoice-{month}", "{event[id]}". It becomes the ID of the run: 1 to 256 bytes without "/".
-    fingerprint
-        A function of the arguments that says what the run is about. Another one under the same key is RunDiffers, and nothing runs.
+        A function of the arguments, or a format string with their names: "invoice-{month}", "{event[id]}". It becomes the ID of the run: 1 to 256 bytes without "/". The
+        format string escapes: in an argument "~", "/" and the character that follows it in the format are written as ~ and their bytes in hexadecimal digits, so that
+        "{x}-{y}" of ("1-2", "3") is 1~2D2-3, and not that of ("1", "2-3"). Two fields need text between them.
+    ignore
+        The names of arguments that do not count, such as ("session",) or ("self",). All others are part of what the run is: their :func:`fingerprint` is compared with that of the key's
+        first call, and a call with others is :class:`~leasehold.codes.RunDiffersError`. One that JSON does not have is an error, unless the key says it as {name}.
 
-    The other settings are those of :func:`run`. What the function returns must be JSON of at most MAX_RESULT_BYTES. An exception of the function is a failed
-    attempt, and goes on to the caller; the next call runs it again, unless it is a :class:`Permanent`. Calls that do not run raise
-    :class:`RunLocked` while another worker runs it, and :class:`RunFailedBefore`. LockLost says that the run was not protected until its end. In the function,
+    The other settings are those of :func:`run`. What the function returns must be JSON of at most MAX_RESULT_BYTES, and every call, the first as well, gets what comes out of that: a tuple is a
+    list. One that is not makes the run FAILED, with a :class:`PermanentError`: the work is done, and not done again. An exception of the function is a failed
+    attempt, and goes on to the caller; the next call runs it again, unless it is a :class:`PermanentError`. Calls that do not run raise
+    :class:`RunLockedError` while another worker runs it, and :class:`RunFailedError`. LockLostError says that the run was not protected until its end. In the function,
     :func:`current` is the lock. It works on functions, coroutine functions and handlers of AWS Lambda.
     """
 
     if not isinstance(key, str) and not callable(key):
         raise InvalidSettingError("key", f"is {_check.show(key)}: must be a str or a function")
-    _check.function("fingerprint", fingerprint)
 
     def decorate(f: F) -> F:
         if inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f):
             raise InvalidSettingError("function", f"{f!r} is a generator function, whose work is not done when it returns")
         signature = inspect.signature(f)
+        left_out = _input.ignored(ignore, signature.parameters)
+        made = _input.Key(key, signature.parameters) if isinstance(key, str) else None
 
-        def name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-            if callable(key):
-                made = key(*args, **kwargs)
-            else:
-                bound = signature.bind(*args, **kwargs)
-                bound.apply_defaults()
-                try:
-                    made = key.format_map(bound.arguments)
-                except (KeyError, IndexError, AttributeError, TypeError, ValueError) as err:
-                    raise InvalidSettingError("key", f"{key!r} cannot be made of the arguments: {type(err).__name__}: {err}") from err
-            return _run_name("key", made)
-
-        def settings(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-            return {
-                "fingerprint": fingerprint(*args, **kwargs) if fingerprint else "", "owner": owner, "ttl": ttl, "heartbeat": heartbeat,
-                "max_failures": max_failures, "wait": wait, "warn": warn, "clock": clock,
-            }
+        def begun(args: tuple[Any, ...], kwargs: dict[str, Any], read: _Read) -> _Run:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            run_id = _run_name("key", key(*args, **kwargs) if callable(key) else cast(_input.Key, made).of(bound.arguments))
+            about = _input.of_arguments(bound.arguments, left_out, made.whole if made else (), fingerprint)
+            return _Run(
+                gate, run_id, owner=owner, request_id="", ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait, fingerprint=about,
+                on_refresh=None, warn=warn, clock=clock, write=read.written)
 
         if inspect.iscoroutinefunction(f) or inspect.iscoroutinefunction(getattr(f, "__call__", None)):
 
             @functools.wraps(f)
             async def later(*args: Any, **kwargs: Any) -> Any:
-                box: list[Any] = []
+                async def work(lock: RunLock) -> Any:
+                    made = await f(*args, **kwargs)
+                    _not_begun("function", made)
+                    return made
 
-                async def work(lock: RunLock) -> str:
-                    box.append(await f(*args, **kwargs))
-                    return _written(box[0])
-
-                run_id = name(args, kwargs)
-                return _returned(run_id, await run_async(gate, run_id, work, **settings(args, kwargs)), box)
+                read = _Read()
+                r = begun(args, kwargs, read)
+                with _told_what_differs(r.run_id):
+                    outcome = await _awaiting(r, work)
+                return read.returned(r.run_id, outcome)
 
             return cast(F, later)
 
         @functools.wraps(f)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            box: list[Any] = []
-
-            def work(lock: RunLock) -> str:
-                box.append(f(*args, **kwargs))
-                return _written(box[0])
-
-            run_id = name(args, kwargs)
-            return _returned(run_id, run(gate, run_id, work, **settings(args, kwargs)), box)
+            read = _Read()
+            r = begun(args, kwargs, read)
+            with _told_what_differs(r.run_id):
+                outcome = _blocking(r, lambda lock: f(*args, **kwargs), "function")
+            return read.returned(r.run_id, outcome)
 
         return cast(F, wrapper)
 
     return decorate
 
 
-def _written(value: Any) -> str:
-    _not_begun("function", value)
+@contextlib.contextmanager
+def _told_what_differs(run_id: str) -> Iterator[None]:
+    """Say what to do about a key that was called before with other arguments."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError) as err:
-        raise Permanent(f"what the function returned cannot be written as JSON: {err}") from err
+        yield
+    except codes.RunDiffersError as err:
+        raise codes.RunDiffersError(
+            f"an earlier call of the key {run_id!r} had other arguments, and has the result of those: say in the key what differs, or leave out with ignore what does not matter",
+            err.problem) from err
 
 
-def _returned(run_id: str, outcome: Outcome, box: list[Any]) -> Any:
-    """What a call of a decorated function returns."""
-    if outcome.status == "ready":
-        return box[0]
-    if outcome.status == "already_finished":
-        try:
-            return json.loads(outcome.result) if outcome.result else None
-        except ValueError as err:
-            raise InvalidResponseError(f"the result of run {run_id!r} is no JSON: another program stored it") from err
-    if outcome.status == "locked":
-        raise RunLocked(f"another worker runs {run_id!r}", outcome.retry_after)
-    assert outcome.error is not None
-    raise outcome.error
+class _Read:
+    """The result of a call: what comes out of its JSON."""
+
+    value: Any = None
+
+    def written(self, value: Any) -> str:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        self.value = json.loads(text)
+        return text
+
+    def returned(self, run_id: str, outcome: Outcome) -> Any:
+        """What a call of a decorated function returns."""
+        if outcome.status == "ready":
+            return self.value
+        if outcome.status == "already_finished":
+            try:
+                return json.loads(outcome.result) if outcome.result else None
+            except ValueError as err:
+                raise InvalidResponseError(f"the result of run {run_id!r} is no JSON: another program stored it") from err
+        if outcome.status == "locked":
+            raise RunLockedError(f"another worker runs {run_id!r}", outcome.retry_after)
+        assert outcome.error is not None
+        raise outcome.error

@@ -51,6 +51,7 @@ __all__ = [
     "RunRefreshRequest",
     "RunReleaseRequest",
     "RunReleased",
+    "RunRetry",
     "RunSkipped",
     "UnreadableLock",
 ]
@@ -415,7 +416,7 @@ class UnreadableLock(TypedDict):
     wrong with it."""
 
     lock_key: str
-    code: Literal["INVALID_ARGUMENT", "AMBIGUOUS_PATH", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "TOO_LATE", "CURSOR_EXPIRED", "LOCK_UNREADABLE", "STALE_TOKEN", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "ALREADY_FINISHED", "ANALYSIS_NOT_FAILED", "ANALYSIS_CHANGED", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "RUN_DIFFERS", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "RUN_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "CLOCK_SKEW", "DEADLINE_EXCEEDED"]
+    code: Literal["INVALID_ARGUMENT", "AMBIGUOUS_PATH", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "TOO_LATE", "CURSOR_EXPIRED", "LOCK_UNREADABLE", "STALE_TOKEN", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "ALREADY_FINISHED", "NOT_FAILED", "NOT_READY", "END_CHANGED", "RUN_IN_PROGRESS", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "RUN_DIFFERS", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "RUN_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "CLOCK_SKEW", "DEADLINE_EXCEEDED"]
     """`DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place."""
 
 
@@ -580,9 +581,9 @@ class RunBeginRequest(_RunBeginRequest, total=False):
     """See the contract: RunBeginRequest."""
 
     owner_id: str
-    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
-    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
-    name as a grant returned it."""
+    """Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is a suffix of 1
+    to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
+    grant returned it."""
     ttl_seconds: int
     """How long the lock lasts from now, in whole seconds."""
     fingerprint: str
@@ -590,6 +591,18 @@ class RunBeginRequest(_RunBeginRequest, total=False):
     nothing is compared."""
     max_failures: int
     """A run that failed so often becomes FAILED instead of running again. 0, or left out, is no bound."""
+    max_takeovers: int
+    """How often the run may be taken over from a worker that crashed or lost its lock. After that it becomes FAILED instead of running
+    again. 0: it is begun once, and never again after a crash. Left out, it is as the server says: 5, unless it was set."""
+    due_at: str
+    """For a job that comes round again: the time for which this run is due. The ID is the job's, and one record serves all its runs, so
+    that no two of them are at work at once. A run of a later time than that of the record begins anew; one of the same time runs once. It
+    is granted only from `due_at` to `next_due_at` by the store's time, otherwise the reason is `not_due`. It needs `next_due_at`."""
+    next_due_at: str
+    """The time for which the next run is due, later than `due_at`."""
+    every_seconds: int
+    """For a job that comes round again, without `due_at`: a run that has ended begins anew when so many seconds have passed since it began.
+    Before, it is `already_finished`, with `retry_after_ms`."""
     keep_seconds: int
     """How long the record of the run is kept, in whole seconds, after the end of the run or, while it runs, after the end of its lock. Left
     out, it is as an earlier request of this run said, or a day if none did; the latest one that says it counts."""
@@ -630,6 +643,8 @@ class RunGranted(_RunGranted, total=False):
 
     heartbeat_seconds: int
     """How often to refresh; missing for a lock of a second."""
+    due_at: str
+    """The time for which the run is due; missing if it came without one."""
 
 
 class _RunSkipped(TypedDict):
@@ -637,8 +652,8 @@ class _RunSkipped(TypedDict):
 
     run_id: str
     acquired: Literal[False]
-    reason: Literal["already_finished", "locked"]
-    """Why a run was not granted."""
+    reason: Literal["already_finished", "locked", "not_due"]
+    """Why a run was not granted. `not_due` is of runs with a `due_at` alone."""
 
 
 class RunSkipped(_RunSkipped, total=False):
@@ -654,7 +669,12 @@ class RunSkipped(_RunSkipped, total=False):
     expires_at: str
     """ISO 8601, UTC, milliseconds."""
     retry_after_ms: int
-    """With `locked`: until the lock expires, unless its holder refreshes it."""
+    """With `locked`: until the lock expires, unless its holder refreshes it. With `already_finished` and `every_seconds`: until it may run
+    again. With `not_due`, if it is too early: until it is due."""
+    due_at: str
+    """The time for which the run of the record is due, or was; missing if it came without one."""
+    now: str
+    """With `not_due`: the store's time, by which it was judged."""
 
 
 class _RunRefreshRequest(TypedDict):
@@ -669,9 +689,9 @@ class RunRefreshRequest(_RunRefreshRequest, total=False):
     """See the contract: RunRefreshRequest."""
 
     owner_id: str
-    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
-    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
-    name as a grant returned it."""
+    """Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is a suffix of 1
+    to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
+    grant returned it."""
     ttl_seconds: int
     """How long the lock lasts from now, in whole seconds."""
     keep_seconds: int
@@ -704,9 +724,9 @@ class RunReleaseRequest(_RunReleaseRequest, total=False):
     """See the contract: RunReleaseRequest."""
 
     owner_id: str
-    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
-    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
-    name as a grant returned it."""
+    """Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is a suffix of 1
+    to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
+    grant returned it."""
     failure_reason: str
     """Why the run failed, in up to 1024 bytes. Stored in the document."""
     keep_seconds: int
@@ -736,9 +756,9 @@ class RunFinishRequest(_RunFinishRequest, total=False):
     """See the contract: RunFinishRequest."""
 
     owner_id: str
-    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
-    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
-    name as a grant returned it."""
+    """Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is a suffix of 1
+    to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
+    grant returned it."""
     result: str
     """With READY, the result, in up to 32 KiB. Callers that begin the run later get it."""
     failure_reason: str
@@ -755,6 +775,15 @@ class RunFinished(TypedDict):
     status: Literal["READY", "FAILED"]
     """How an analysis ended. Any other status, or none, is unfinished."""
     replayed: bool
+
+
+class RunRetry(TypedDict):
+    """Who let it run once more, the last time, and why."""
+
+    by: str
+    reason: str
+    at: str
+    """ISO 8601, UTC, milliseconds."""
 
 
 class _Run(TypedDict):
@@ -783,6 +812,14 @@ class Run(_Run, total=False):
     """Of the last failed run."""
     finished_at: str
     """When it became READY or FAILED."""
+    due_at: str
+    """The time for which the latest run of a job is due, or was; missing if it came without one."""
+    begun_at: str
+    """When the latest run of a job began; missing for a run without `due_at` and `every_seconds`."""
+    kept_until: str
+    """Until when the record is kept, unless another request comes. From then on the ID is a new one."""
+    retry: RunRetry
+    """Who let it run once more, the last time, and why."""
 
 
 class _AnalysisLockRequest(TypedDict):
@@ -796,9 +833,9 @@ class AnalysisLockRequest(_AnalysisLockRequest, total=False):
     """See the contract: AnalysisLockRequest."""
 
     owner_id: str
-    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
-    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
-    name as a grant returned it."""
+    """Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is a suffix of 1
+    to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
+    grant returned it."""
     ttl_seconds: int
     """How long the lock lasts from now, in whole seconds."""
     max_failures: int
@@ -852,8 +889,8 @@ class _AnalysisSkipped(TypedDict):
 
     analysis_id: str
     acquired: Literal[False]
-    reason: Literal["already_finished", "locked"]
-    """Why a run was not granted."""
+    reason: Literal["already_finished", "locked", "not_due"]
+    """Why a run was not granted. `not_due` is of runs with a `due_at` alone."""
 
 
 class AnalysisSkipped(_AnalysisSkipped, total=False):
@@ -884,9 +921,9 @@ class AnalysisRefreshRequest(_AnalysisRefreshRequest, total=False):
     """See the contract: AnalysisRefreshRequest."""
 
     owner_id: str
-    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
-    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
-    name as a grant returned it."""
+    """Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is a suffix of 1
+    to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
+    grant returned it."""
     ttl_seconds: int
     """How long the lock lasts from now, in whole seconds."""
 
@@ -916,9 +953,9 @@ class AnalysisReleaseRequest(_AnalysisReleaseRequest, total=False):
     """See the contract: AnalysisReleaseRequest."""
 
     owner_id: str
-    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
-    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
-    name as a grant returned it."""
+    """Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is a suffix of 1
+    to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
+    grant returned it."""
     failure_reason: str
     """Why the run failed, in up to 1024 bytes. Stored in the document."""
 
@@ -945,9 +982,9 @@ class AnalysisFinishRequest(_AnalysisFinishRequest, total=False):
     """See the contract: AnalysisFinishRequest."""
 
     owner_id: str
-    """Who runs the analysis. In development mode it is required. With authentication the owner is the token's subject; a value here is a
-    suffix of 1 to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole
-    name as a grant returned it."""
+    """Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is a suffix of 1
+    to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
+    grant returned it."""
     result: str
     """With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed."""
     failure_reason: str
