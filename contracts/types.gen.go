@@ -961,7 +961,7 @@ type AnalysisTTLSeconds = int64
 
 // CallerInfo defines model for CallerInfo.
 type CallerInfo struct {
-	// Administrator Whether the caller may end leases of others, retry analyses, reset fences and read outcomes.
+	// Administrator Whether the caller may do everything in its tenant: end leases of others, reset fences, remove clusters, read its outcomes and audit.
 	Administrator bool `json:"administrator"`
 
 	// At The server's time.
@@ -972,6 +972,9 @@ type CallerInfo struct {
 
 	// MachineIDs Whether the caller may lease machine IDs.
 	MachineIDs bool `json:"machine_ids"`
+
+	// Operator Whether the caller may retry analyses, end leases of machine IDs, and see the clusters, outcomes and audit of all tenants.
+	Operator bool `json:"operator"`
 
 	// Subject Missing in development mode.
 	Subject string `json:"subject,omitempty"`

@@ -159,8 +159,8 @@ func TestServeWithAuthentication(t *testing.T) {
 	}
 }
 
-// TestServeWorkers: analyses are for callers with the worker's scope, whatever it is called here; administrators may
-// see them.
+// TestServeWorkers: analyses are for callers with the worker's scope, whatever it is called here; operators may see
+// them, and administrators of a tenant may not.
 func TestServeWorkers(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -171,7 +171,8 @@ func TestServeWorkers(t *testing.T) {
 		code  contracts.Code
 	}{
 		{"openid leasehold:worker", contracts.CodePermissionDenied},
-		{"openid leasehold:admin", contracts.CodeNotFound}, // who may look, and not run any
+		{"openid leasehold:admin", contracts.CodePermissionDenied},
+		{"openid leasehold:operate", contracts.CodeNotFound}, // who may look, and not run any
 		{"openid jobs", contracts.CodeNotFound},
 	} {
 		server, err := client.New(p.url, &client.Options{Token: func(context.Context) (string, error) {

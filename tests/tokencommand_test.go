@@ -61,6 +61,7 @@ func TestTokenCommand(t *testing.T) {
 	bravo, bravoID := made("--subject", "bravo", "--tenant", "acme", "--expires", "1h", "--note", "the second machine")
 	root, _ := made("--subject", "root", "--tenant", "acme", "--right", "admin")
 	other, _ := made("--subject", "alpha", "--tenant", "other")
+	ops, _ := made("--subject", "ops", "--tenant", "acme", "--right", "operate")
 
 	cert, key := certified(t)
 	audit := filepath.Join(dir, "audit.jsonl")
@@ -87,6 +88,12 @@ func TestTokenCommand(t *testing.T) {
 		{root, "lock force-release k --reason r", 0, "alpha", ""},
 		{bravo, "lock run k -- echo mine", 0, "mine", ""},
 		{other, "lock list", 1, "", "PERMISSION_DENIED"},
+		{root, "analysis list", 1, "", "needs the scope leasehold:operate or leasehold:worker"},
+		{ops, "analysis list", 0, "", ""},
+		{ops, "lock force-release k --reason r", 1, "", "needs the scope leasehold:admin"},
+		{ops, "--tenant other placement clusters", 0, "", ""},
+		{root, "--tenant other placement clusters", 1, "", "PERMISSION_DENIED"},
+		{ops, "--tenant other lock list", 1, "", "PERMISSION_DENIED"},
 		{other, "--tenant other lock run k -- echo own", 0, "own", ""},
 		{nil, "lock list", 1, "", "UNAUTHENTICATED: this server asks for a token: set LEASEHOLD_AUTH_TOKEN"},
 		{[]string{"LEASEHOLD_AUTH_TOKEN=lh_x"}, "lock list", 1, "", "UNAUTHENTICATED: the token is not known, or was revoked"},
@@ -98,7 +105,7 @@ func TestTokenCommand(t *testing.T) {
 	}
 
 	in := []string{"LEASEHOLD_AUTH_TOKENS=" + file}
-	if code, out, _ := run(t, in, "token", "list"); code != 0 || strings.Count(out, "\n") != 5 ||
+	if code, out, _ := run(t, in, "token", "list"); code != 0 || strings.Count(out, "\n") != 6 ||
 		!strings.Contains(out, bravoID+"  bravo    acme    -       20") || !strings.Contains(out, "the second machine") {
 		t.Errorf("the list: %d\n%s", code, out)
 	}

@@ -20,7 +20,7 @@ type analysisCmd struct {
 
 	List  analysisListCmd  `cmd:"" help:"List analyses."`
 	Get   analysisGetCmd   `cmd:"" help:"Look at an analysis."`
-	Retry analysisRetryCmd `cmd:"" help:"Let a FAILED analysis run again (administrators)."`
+	Retry analysisRetryCmd `cmd:"" help:"Let a FAILED analysis run again (operators)."`
 }
 
 // AfterApply reads the flags together.
@@ -36,7 +36,7 @@ func (analysisCmd) Help() string {
   leasehold analysis list --urgent
   leasehold analysis retry a-1024 --reason "the model is fixed"
 
-The server needs the scope of workers or administrators for looking, that of administrators for a retry. An analysis is the document analyses/{id} of your own store, which a queue worker runs: see "leasehold worker --help". It belongs to no tenant. What "leasehold once" runs are runs of a tenant: see "leasehold run --help".
+Looking needs the right of workers or operators, a retry that of operators. An analysis is the document analyses/{id} of your own store, which a queue worker runs: see "leasehold worker --help". It belongs to no tenant. What "leasehold once" runs are runs of a tenant: see "leasehold run --help".
 
 Exit codes: 0 done, 5 no such analysis, 6 the analysis is not FAILED, or has just failed again: nothing was retried, 130 interrupted. With --json an error is a JSON object on standard error, with its code and exit_code.`
 }

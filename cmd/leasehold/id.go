@@ -21,7 +21,7 @@ type idCmd struct {
 	Next         idNextCmd         `cmd:"" help:"Make IDs."`
 	Decode       idDecodeCmd       `cmd:"" help:"Take IDs apart, from decimal digits or public IDs."`
 	Encode       idEncodeCmd       `cmd:"" help:"Convert IDs to public IDs of 11 characters."`
-	ForceRelease idForceReleaseCmd `cmd:"" help:"End leases of machine IDs whose holders are gone (administrators)."`
+	ForceRelease idForceReleaseCmd `cmd:"" help:"End leases of machine IDs whose holders are gone (operators)."`
 	Bench        idBenchCmd        `cmd:"" help:"Measure how many IDs this machine makes; takes 4 seconds."`
 }
 

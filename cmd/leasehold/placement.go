@@ -20,7 +20,7 @@ type placementCmd struct {
 	Where   whereCmd   `cmd:"" help:"Say on which member an identity is, or would be."`
 	Drain   drainCmd   `cmd:"" help:"Give a member no new activations, before its process is stopped."`
 	Events  eventsCmd  `cmd:"" help:"Show what changed in a cluster during the last day."`
-	Remove  removeCmd  `cmd:"" help:"Remove a cluster that has no members (administrators)."`
+	Remove  removeCmd  `cmd:"" help:"Remove a cluster that has no members (administrators, operators)."`
 }
 
 // Help is the longer help of the command.

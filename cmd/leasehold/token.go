@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/tokenfile"
 )
 
@@ -30,7 +31,7 @@ func (tokenCmd) Help() string {
 	return `For a server without an identity provider: "leasehold serve --auth-tokens FILE" accepts the bearer tokens of the file, which say who calls; they are no fencing tokens. It has their hashes, and for each whose it is; a token is printed when it is made, and stored nowhere. A server reads the file again within a second when it changes.
 
   leasehold token new --file /etc/leasehold/tokens --subject build-1 --tenant acme > build-1.token
-  leasehold token new --file /etc/leasehold/tokens --subject ann --tenant acme --right admin --expires 720h
+  leasehold token new --file /etc/leasehold/tokens --subject ann --tenant acme --right admin --right operate --expires 720h
   leasehold token list --file /etc/leasehold/tokens
   leasehold token revoke --file /etc/leasehold/tokens 4ek7mzqa
 
@@ -48,8 +49,8 @@ type tokenNewCmd struct {
 	tokenFile
 
 	Subject string        `required:"" placeholder:"NAME" help:"Who sends it: the owner of the leases that are acquired with it."`
-	Tenant  string        `required:"" placeholder:"NAME" help:"The only tenant that it opens."`
-	Right   []string      `enum:"admin,worker,ids" placeholder:"RIGHT" help:"A right beside the locks of the tenant; may be given several times. admin: to end leases of others and to retry analyses; worker: to run analyses; ids: to lease machine IDs."`
+	Tenant  string        `required:"" placeholder:"NAME" help:"The only tenant whose locks, fences and runs it opens."`
+	Right   []string      `enum:"admin,operate,worker,ids" placeholder:"RIGHT" help:"A right beside the locks, fences, runs and clusters of the tenant; may be given several times. admin: everything in the tenant, also what is others'; operate: what belongs to no tenant or to all, such as retrying analyses; worker: to run analyses; ids: to lease machine IDs."`
 	Expires time.Duration `placeholder:"DURATION" help:"How long it is valid, such as 720h. The default is until it is revoked."`
 	Note    string        `help:"For those who read the list."`
 }
@@ -79,6 +80,13 @@ func (c *tokenNewCmd) Run(t *tokenCmd, s *streams) error {
 	}
 	fmt.Fprintf(s.err, "leasehold: bearer token %s of %s in tenant %s, %s; it is shown only now\n", token.ID,
 		printable(token.Subject), printable(token.Tenant), until(token))
+	fmt.Fprintf(s.err, "leasehold: it may use the locks, fences, runs and clusters of tenant %s", printable(token.Tenant))
+	for _, known := range httpapi.KnownRights {
+		if slices.Contains(token.Rights, known.Name) {
+			fmt.Fprintf(s.err, "; %s", known.May)
+		}
+	}
+	fmt.Fprintln(s.err)
 	_, err = fmt.Fprintln(s.out, secret)
 	return err
 }

@@ -125,7 +125,7 @@ function Shell() {
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById('main').focus() }}>${t('skip')}</a>
   <div class="side"><header><a class="brand" href="#/now"><img src="icon.svg" alt="" width="28" height="28" />Leasehold</a>
     ${c && html`<nav aria-label=${t('nav')}>${screens.map((s) => html`<a key=${s.id} href=${link(s.id)} aria-current=${s === screen ? 'page' : null}><${Icon} d=${s.icon} /><span>${t('screen.' + s.id)}</span></a>`)}</nav>`}
-    ${c && html`<p class="brief"><${Text} v=${S.tenant} cut /> <span class="note">${t(c.administrator ? 'may.change' : 'may.runs')}</span></p>`}</header>
+    ${c && html`<p class="brief"><${Text} v=${S.tenant} cut /> <span class="note">${roles(c)}</span></p>`}</header>
     ${!narrow.matches && you}</div>
   <main id="main" tabindex="-1" class=${c && status()[0]}>${c ? html`
     <div class="title"><h1>${t('screen.' + screen.id)}</h1><${Live} screen=${screen} /></div>
@@ -145,11 +145,14 @@ class Guard extends Component {
   render({ View, ...rest }, { error }) { return error ? html`<${Failure} error=${error} />` : html`<${View} ...${rest} />` }
 }
 
+// roles says what a caller may do beside changing runs.
+const roles = (c) => [c.administrator && t('may.change'), c.operator && t('may.operate')].filter(Boolean).join(', ') || t('may.runs')
+
 const Who = ({ c }) => html`
   ${c.development ? html`<${Find} id="tenant" label=${t('tenant')} value=${S.tenant} find=${choose} does=${t('go')} list=${[...tenants].sort()} />`
     : html`<p><span class="note">${t('tenant')}</span> <${Text} v=${c.tenant_id} /></p>`}
   <p>${c.subject ? html`<${Text} v=${c.subject} />` : t('development')}</p>
-  <p class="note">${t(c.administrator ? 'may.change' : 'may.runs')}</p>
+  <p class="note">${roles(c)}</p>
   ${hasToken() && html`<button class="quiet" onClick=${() => signOut()}>${t('signout')}</button>`}`
 
 // patience is how long a response may take before the page says that there is none, in milliseconds.

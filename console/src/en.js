@@ -2,7 +2,7 @@
 export default {
   'screen.now': 'Now', 'screen.lock': 'One lock', 'screen.work': 'Work', 'screen.ids': 'IDs', 'screen.placement': 'Placement', 'screen.happened': 'What happened',
   nav: 'Screens', back: 'Begin again', you: 'You', skip: 'Skip to the content', language: 'Language', loading: 'Reading…', tenant: 'Tenant', go: 'Go', find: 'Find', filter: 'Filter', cancel: 'Cancel', explain: 'Explain',
-  reason: 'Reason', 'reason.note': 'It is written to the audit log, and shown to those concerned.', development: 'Development mode', 'may.change': 'Administrator', 'may.runs': 'May change runs', signout: 'Sign out',
+  reason: 'Reason', 'reason.note': 'It is written to the audit log, and shown to those concerned.', development: 'Development mode', 'may.change': 'Administrator', 'may.operate': 'Operator', 'may.runs': 'May change runs', signout: 'Sign out',
   'live.live': 'Live, every {every}', 'live.failing': 'Not current: last read at {at}', pause: 'Pause', resume: 'Resume',
   signin: 'Sign in', 'signin.why': 'This server verifies its callers. Paste a bearer token of your issuer: what you see and may change is what that token may.', 'signin.token': 'Bearer token', 'signin.do': 'Sign in',
   'signin.kept': 'The token is kept for this tab only: it outlives a reload, and is forgotten when you sign out or close the tab.', 'signin.cannot': 'The server cannot be used just now',
@@ -11,7 +11,7 @@ export default {
 
   'now.held': 'Held', 'now.contended': 'Contended', 'now.clock': 'Clock of this device', 'now.prefix': 'Keys that begin with', 'now.none': 'No lock is as asked for', 'now.empty': 'No lock is held',
   'now.teach': 'A held lock appears here as a bar that shrinks until its lease expires. A holder that works renews in time, so its bar never falls below a third; one that does has stopped renewing. Try it:',
-  'now.tenant': 'These are the locks of the tenant {tenant}.', 'now.unwatched': 'Who was refused is shown to administrators.',
+  'now.tenant': 'These are the locks of the tenant {tenant}.', 'now.unwatched': 'Who was refused is shown to administrators and operators.',
   'clock.same': 'in step, ±{off} ms', 'clock.ahead': '{ms} ahead', 'clock.behind': '{ms} behind', 'clock.server': 'The server and its store are {ms} apart.',
 
   'lock.key': 'Key of the lock', 'lock.which': 'Which lock?', 'lock.teach': 'Enter a key to see who holds it, who waits, who was refused, and who held it before.', 'lock.none': 'There is no record of this lock', 'lock.nonewhy': 'It was never held, or has been free for so long that its record was removed.',
@@ -42,7 +42,7 @@ export default {
   'had.released': 'released', 'had.finished': 'finished', 'had.failed': 'failed', 'had.given up': 'given up', 'had.forced': 'ended by an administrator', 'had.expired': 'expired', 'had.handed over': 'handed over', 'had.taken over': 'taken over', 'had.replaced': 'replaced', 'had.too late': 'granted too late',
   'happened.search': 'Request ID, code, or a whole problem document', 'happened.process': 'What you see is what this process remembers in its memory, since {since}. Other processes and earlier times are in the audit log.', 'happened.forgotten.one': '{n} older request is forgotten.', 'happened.forgotten.many': '{n} older requests are forgotten.', 'happened.all': 'All requests', 'happened.show': 'Show', 'show.all': 'All', 'show.refused': 'Rejected', 'show.done': 'Carried out',
   'happened.empty': 'Nothing yet', 'happened.teach': 'Rejected requests and commands that were carried out appear here. Reads, renewals and heartbeats that succeed do not.', 'happened.unknown': 'This process does not remember the request', 'happened.unknownwhy': 'Another process served it, or it is too long ago: look for the ID in the log. Reads, renewals and heartbeats that succeed are not remembered.',
-  'happened.closed': 'Not shown', 'happened.scope': 'Who asked for what is shown to administrators. Your token lacks their scope.', 'happened.off': 'This process remembers no requests.', 'happened.request': 'Request', 'happened.http': 'Exchange', 'happened.took': '{ms} ms', 'happened.action': 'Action', 'happened.owner': 'Owner',
+  'happened.closed': 'Not shown', 'happened.scope': 'Who asked for what is shown to administrators and operators. Your token lacks their scope.', 'happened.off': 'This process remembers no requests.', 'happened.request': 'Request', 'happened.http': 'Exchange', 'happened.took': '{ms} ms', 'happened.action': 'Action', 'happened.owner': 'Owner',
   'problem.field': 'Field', 'problem.owner_id': 'Held by', 'problem.expires_at': 'Until', 'problem.retry_after_ms': 'Again in', 'problem.position': 'Place in line', 'problem.highest_token': 'Highest token', 'problem.lock_key': 'Lock', 'problem.epoch': 'Epoch', 'problem.incarnation': 'Incarnation', 'problem.retry': 'The same request later', 'problem.may': 'may succeed', 'problem.maynot': 'will not succeed',
 
   'code.unknown': 'This page does not know the code {code}.', 'code.NO_RESPONSE': 'The server did not respond. The page tries again.', 'code.NO_PROBLEM': 'Something else than the API responded, perhaps a proxy.', 'code.PAGE_FAILED': 'The page itself failed. Reload it.',

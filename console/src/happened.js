@@ -1,12 +1,12 @@
 // What happened: how the last requests to this process ended, found by their ID; and what a code means.
 import { now } from './api.js'
 import { html, t, Component, Text, Time, Find, Empty, explain, has, date, duration, plural, number, visible } from './ui.js'
-import { refusals } from './now.js'
+import { overseer, refusals } from './now.js'
 
 async function load({ caller, args: [what, argument], signal, before }) {
   if (what === 'code') return {}
   const page = await refusals(caller, what === 'request' ? { request_id: argument, page_size: 100 } : { after: before?.last, page_size: 200 }, signal)
-  if (!page) return { closed: caller.administrator ? 'happened.off' : 'happened.scope' }
+  if (!page) return { closed: overseer(caller) ? 'happened.off' : 'happened.scope' }
   const list = what === 'request' ? page.outcomes : [...page.outcomes, ...(before?.list || [])].slice(0, 400)
   const older = what !== 'request' && (before?.older || !!page.next_page_token || list.length === 400)
   return { list, older, since: page.since, forgotten: page.forgotten, last: page.outcomes[0]?.number ?? before?.last }

@@ -2,7 +2,7 @@
 export default {
   'screen.now': '現在', 'screen.lock': 'ロック', 'screen.work': '処理', 'screen.ids': 'ID', 'screen.placement': '配置', 'screen.happened': '履歴',
   nav: '画面', back: '最初から', you: '利用者', skip: '本文へ移動', language: '言語', loading: '読み込み中…', tenant: 'テナント', go: '移動', find: '検索', filter: '絞り込み', cancel: 'キャンセル', explain: '説明',
-  reason: '理由', 'reason.note': '監査ログに記録され、関係者に表示されます。', development: '開発モード', 'may.change': '管理者', 'may.runs': '実行のみ操作可', signout: 'サインアウト',
+  reason: '理由', 'reason.note': '監査ログに記録され、関係者に表示されます。', development: '開発モード', 'may.change': '管理者', 'may.operate': '運用担当者', 'may.runs': '実行のみ操作可', signout: 'サインアウト',
   'live.live': '{every} ごとに更新', 'live.failing': '更新できません(最終取得 {at})', pause: '一時停止', resume: '再開',
   signin: 'サインイン', 'signin.why': 'このサーバーは呼び出し元を検証します。発行者のベアラートークンを貼り付けてください。表示と操作の範囲は、そのトークンの権限と同じです。', 'signin.token': 'ベアラートークン', 'signin.do': 'サインイン',
   'signin.kept': 'トークンはこのタブにだけ保存されます。再読み込みしても残り、サインアウトするかタブを閉じると消えます。', 'signin.cannot': 'いまサーバーを利用できません',
@@ -11,7 +11,7 @@ export default {
 
   'now.held': '保持中', 'now.contended': '競合中', 'now.clock': 'この端末の時計', 'now.prefix': 'キーの先頭', 'now.none': '条件に合うロックはありません', 'now.empty': '保持中のロックはありません',
   'now.teach': '保持中のロックは、リースの期限まで縮んでいくバーで表示されます。動作中の保持者は期限前に更新するため、バーが3分の1を下回ることはありません。下回ったら更新が止まっています。お試しください:',
-  'now.tenant': 'テナント {tenant} のロックです。', 'now.unwatched': '拒否された要求は管理者にだけ表示されます。',
+  'now.tenant': 'テナント {tenant} のロックです。', 'now.unwatched': '拒否された要求は管理者と運用担当者にだけ表示されます。',
   'clock.same': '一致 (±{off} ms)', 'clock.ahead': '{ms}進み', 'clock.behind': '{ms}遅れ', 'clock.server': 'サーバーとストアの差は{ms}です。',
 
   'lock.key': 'ロックのキー', 'lock.which': 'どのロックですか?', 'lock.teach': 'キーを入力すると、保持者、待機者、拒否された要求、過去の保持者が分かります。', 'lock.none': 'このロックの記録はありません', 'lock.nonewhy': '一度も保持されていないか、長く空いていたため記録が削除されました。',
@@ -42,7 +42,7 @@ export default {
   'had.released': '解放', 'had.finished': '完了', 'had.failed': '失敗', 'had.given up': '取り下げ', 'had.forced': '管理者が終了', 'had.expired': '期限切れ', 'had.handed over': '引き渡し', 'had.taken over': '引き継ぎ', 'had.replaced': '置き換え', 'had.too late': '間に合わず無効',
   'happened.search': '要求 ID、コード、または problem 文書', 'happened.process': '表示しているのは、このプロセスが {since} からメモリーに記憶しているものです。ほかのプロセスや過去の分は監査ログにあります。', 'happened.forgotten.one': '古い {n} 件は忘れました。', 'happened.forgotten.many': '古い {n} 件は忘れました。', 'happened.all': 'すべての要求', 'happened.show': '表示', 'show.all': 'すべて', 'show.refused': '拒否', 'show.done': '実行済み',
   'happened.empty': 'まだ何もありません', 'happened.teach': '拒否された要求と、実行されたコマンドがここに並びます。成功した読み取り、更新、ハートビートは並びません。', 'happened.unknown': 'この要求は記憶されていません', 'happened.unknownwhy': '別のプロセスが処理したか、時間が経ちすぎています。ログでこの ID を探してください。成功した読み取り、更新、ハートビートは記憶しません。',
-  'happened.closed': '表示できません', 'happened.scope': '誰が何を求めたかは管理者にだけ表示します。トークンに管理者のスコープがありません。', 'happened.off': 'このプロセスは要求を記憶していません。', 'happened.request': '要求', 'happened.http': '通信', 'happened.took': '{ms} ms', 'happened.action': '操作', 'happened.owner': '所有者',
+  'happened.closed': '表示できません', 'happened.scope': '誰が何を求めたかは管理者と運用担当者にだけ表示します。トークンにそのスコープがありません。', 'happened.off': 'このプロセスは要求を記憶していません。', 'happened.request': '要求', 'happened.http': '通信', 'happened.took': '{ms} ms', 'happened.action': '操作', 'happened.owner': '所有者',
   'problem.field': '項目', 'problem.owner_id': '保持者', 'problem.expires_at': '期限', 'problem.retry_after_ms': '再試行まで', 'problem.position': '順番', 'problem.highest_token': '最大のトークン', 'problem.lock_key': 'ロック', 'problem.epoch': 'エポック', 'problem.incarnation': '世代', 'problem.retry': '後で同じ要求は', 'problem.may': '成功する可能性あり', 'problem.maynot': '成功しない',
 
   state: '状態', 'live.paused': '一時停止中：{at} 時点', 'live.pausedsilent': '一時停止中。{at} から応答なし', 'live.silent': '{at} から応答なし', pages: 'ページ', 'page.shown': '{page} ページ目：{n} 件を表示、{looked} 件を確認', 'page.before': '前へ', 'page.next': '次へ', 'page.none': 'このページには該当なし。続きのページがあります', 'survey.part': '最初の {n} 件を確認した結果（{at}）', 'survey.more': 'さらに確認', 'survey.whole': '{n} 件すべてを確認（{at}）', 'survey.at': '{at} 時点', 'survey.failed': 'いまは数えられませんでした。', 'now.ending': 'まもなく失効', 'work.name': '名前 (完全一致)', 'work.all': 'すべての処理', 'work.missing': '{id} の記録はありません', 'work.runs': '最後に正常に終わって以降の試行', 'work.failures': '失敗した試行', 'work.norequests': 'このプロセスには、これについての要求の記憶がありません。', 'work.retryall': 'この {n} 件を再試行…', 'work.preview': '再試行されるもの', 'work.notsent': '未送信：その前の要求が失敗しました。', 'happened.first': '{of} 件のうち最新の {n} 件。', 'happened.more': 'さらに表示', 'happened.older': '記憶しているさらに古いものは表示していません。ID で検索してください。', 'place.others': '一覧にないクラスターもあります。名前を入力してください。', 'place.behind': 'まだ読んでいないイベントがあります。最新のものは続いて表示します。', 'place.all': 'クラスター全体',

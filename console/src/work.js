@@ -1,5 +1,5 @@
 // Work: what must not run twice, by its state: the runs of the tenant, and the analyses for those who see them; who runs it, how often it failed;
-// one of them by its name, with what was asked about it. A run can be retried, run again and removed; an analysis retried, by administrators.
+// one of them by its name, with what was asked about it. A run can be retried, run again and removed; an analysis retried, by operators.
 import { get, post, path, query, requestID, Problem } from './api.js'
 import { html, t, Component, Text, Time, Bar, Fact, Panel, Find, Filters, Empty, Command, State, Dialog, date, duration, left, number, plural, visible, to, explain } from './ui.js'
 import { Survey, Looked, Pages, pagesOf, total } from './survey.js'
@@ -18,7 +18,7 @@ const keyOf = (a) => kindOf(a) + '/' + idOf(a)
 const about = (kind, tenant, ...rest) => (kind === 'run' ? path('tenants', tenant, 'runs', ...rest) : path('analyses', ...rest))
 
 // listsOf are the paths of what the caller sees, by the names of their entries. Analyses belong to no tenant.
-const listsOf = (tenant, caller) => ({ runs: about('run', tenant), ...((caller.worker || caller.administrator) && { analyses: about('analysis') }) })
+const listsOf = (tenant, caller) => ({ runs: about('run', tenant), ...((caller.worker || caller.operator) && { analyses: about('analysis') }) })
 
 const states = ['FAILED', 'STALE', 'RUNNING', 'PENDING', 'READY'] // those that need a look first
 
@@ -28,7 +28,7 @@ const urgent = (a) => ['STALE', 'FAILED'].includes(stateOf(a)) || (stateOf(a) ==
 
 // acts are what can be done to work by those who see it, and to which.
 const acts = {
-  retry: (a, caller) => stateOf(a) === 'FAILED' && (kindOf(a) === 'run' || caller.administrator),
+  retry: (a, caller) => stateOf(a) === 'FAILED' && (kindOf(a) === 'run' || caller.operator),
   again: (a) => stateOf(a) === 'READY' && kindOf(a) === 'run',
   remove: (a) => stateOf(a) !== 'RUNNING' && kindOf(a) === 'run',
 }

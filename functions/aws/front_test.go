@@ -164,7 +164,7 @@ func TestCallersOfEachFrontEnd(t *testing.T) {
 	api := func(authorizer string) []byte { return two("api.example.com", authorizer) }
 	restIAM := fmt.Appendf(nil, restEvent, "/", `"arn:aws:sts::1:assumed-role/R/session"`, `"eu-north-1:3f"`, "null")
 	ann := httpapi.Caller{Subject: "ann", Tenant: "acme"}
-	untilThen := httpapi.Caller{Subject: "ann", Tenant: "acme", Admin: true, Until: time.Unix(1, 0)}
+	untilThen := httpapi.Caller{Subject: "ann", Tenant: "acme", Until: time.Unix(1, 0), Rights: httpapi.Admin}
 	for name, c := range map[string]struct {
 		event []byte
 		want  httpapi.Caller // none: unauthenticated

@@ -13,9 +13,6 @@ import (
 // Defaults of [Authorizer], and the bound of subjects, which become owners of leases.
 const (
 	DefaultTenantClaim = "tenant_id"
-	DefaultAdminScope  = "leasehold:admin"
-	DefaultWorkerScope = httpapi.DefaultWorkerScope
-	DefaultIDScope     = httpapi.DefaultIDScope
 
 	maxSubjectBytes = 200
 )
@@ -24,7 +21,7 @@ const (
 //
 //   - by a JWT authorizer of an HTTP API or a Cognito authorizer of a REST API. The subject is the claim sub, the
 //     tenant is the claim TenantClaim, and administrators, workers and callers that lease machine IDs have the scopes
-//     AdminScope, WorkerScope and IDScope in the claim scope or scp.
+//     Scopes in the claim scope or scp.
 //   - by a Lambda authorizer of either, whose context has these claims. Without sub, the subject is principalId.
 //   - by IAM, at either or at a function URL. The subject is the caller's ARN, the tenant is IAMTenant. The ARN of a
 //     role is without its session, whose name the caller chooses: processes of one role are one subject, and differ by
@@ -38,9 +35,7 @@ const (
 // which reach the function in other ways too. Claims that are not text count as text.
 type Authorizer struct {
 	TenantClaim string // empty means DefaultTenantClaim
-	AdminScope  string // empty means DefaultAdminScope
-	WorkerScope string // empty means DefaultWorkerScope
-	IDScope     string // empty means DefaultIDScope
+	Scopes      httpapi.Scopes
 	IAMTenant   string // empty rejects IAM callers
 }
 
@@ -87,10 +82,7 @@ func (a Authorizer) byClaims(v verified) (httpapi.Caller, error) {
 		return httpapi.Caller{}, httpapi.Unauthenticated("the %s claim %s: it must name the caller's tenant", whose, err)
 	}
 	return httpapi.Caller{
-		Subject: subject, Tenant: tenant,
-		Admin:      v.claims.hasScope(cmp.Or(a.AdminScope, DefaultAdminScope)),
-		Worker:     v.claims.hasScope(cmp.Or(a.WorkerScope, DefaultWorkerScope)),
-		MachineIDs: v.claims.hasScope(cmp.Or(a.IDScope, DefaultIDScope)), Until: v.claims.expiry(),
+		Subject: subject, Tenant: tenant, Rights: a.Scopes.Rights(v.claims.hasScope), Until: v.claims.expiry(),
 	}, nil
 }
 

@@ -31,7 +31,7 @@ const (
 func TestCallersInEvents(t *testing.T) {
 	a := aws.Authorizer{IAMTenant: "acme"}
 	for name, want := range map[string]httpapi.Caller{
-		"apigw_jwt.json":    {Subject: "svc-deploy", Tenant: "acme", Admin: true, Until: time.Unix(1773345838, 0)},
+		"apigw_jwt.json":    {Subject: "svc-deploy", Tenant: "acme", Rights: httpapi.Admin, Until: time.Unix(1773345838, 0)},
 		"apigw_base64.json": {Subject: "svc-deploy", Tenant: "acme", Until: time.Unix(1773345838, 0)},
 		"apigw_iam.json":    {Subject: role, Tenant: "acme"},
 		"url_iam.json":      {Subject: user, Tenant: "acme"},
@@ -73,8 +73,8 @@ func TestAuthorizers(t *testing.T) {
 			"identityId": identity}}}
 	}
 	ann := httpapi.Caller{Subject: "ann", Tenant: "acme"}
-	admin := httpapi.Caller{Subject: "ann", Tenant: "acme", Admin: true}
-	worker := httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true}
+	admin := httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.Admin}
+	worker := httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.Worker}
 	named := func(subject string) httpapi.Caller { return httpapi.Caller{Subject: subject, Tenant: "acme"} }
 	withIAM := aws.Authorizer{IAMTenant: "acme"}
 
@@ -113,9 +113,9 @@ func TestAuthorizers(t *testing.T) {
 			"the token's claim sub is required"},
 		{"the route's scopes are not the caller's", withIAM, claims(), ann, ""},
 		{"scope for machine IDs", withIAM, claims("scp", "[openid leasehold:ids]"),
-			httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
-		{"scope for machine IDs by another name", aws.Authorizer{IDScope: "ids"}, claims("scope", "ids"),
-			httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}, ""},
+			httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.MachineIDs}, ""},
+		{"scope for machine IDs by another name", aws.Authorizer{Scopes: httpapi.Scopes{MachineIDs: "ids"}}, claims("scope", "ids"),
+			httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.MachineIDs}, ""},
 		{"admin scope", withIAM, claims("scope", "openid leasehold:admin"), admin, ""},
 		{"admin scope in a flattened list", withIAM, claims("scp", "[leasehold:admin openid]"), admin, ""},
 		{"half a list", withIAM, claims("scope", "[leasehold:admin"), ann, ""},
@@ -123,15 +123,15 @@ func TestAuthorizers(t *testing.T) {
 		{"a list in a list", withIAM, claims("scp", "[[leasehold:admin]]"), ann, ""},
 		{"scopes on lines of their own", withIAM, claims("scope", "openid\nleasehold:admin\tx"), ann, ""},
 		{"part of the admin scope", withIAM, claims("scope", "leasehold:admins xleasehold:admin leasehold"), ann, ""},
-		{"admin scope by another name", aws.Authorizer{AdminScope: "root"}, claims("scope", "root"), admin, ""},
-		{"default scope where another is set", aws.Authorizer{AdminScope: "root"}, claims("scope", "leasehold:admin"), ann,
+		{"admin scope by another name", aws.Authorizer{Scopes: httpapi.Scopes{Admin: "root"}}, claims("scope", "root"), admin, ""},
+		{"default scope where another is set", aws.Authorizer{Scopes: httpapi.Scopes{Admin: "root"}}, claims("scope", "leasehold:admin"), ann,
 			""},
 		{"worker scope", withIAM, claims("scope", "openid leasehold:worker"), worker, ""},
 		{"worker scope in a flattened list", withIAM, claims("scp", "[leasehold:worker openid]"), worker, ""},
 		{"part of the worker scope", withIAM, claims("scope", "leasehold:workers"), ann, ""},
-		{"worker scope by another name", aws.Authorizer{WorkerScope: "jobs"}, claims("scope", "jobs leasehold:worker2"),
+		{"worker scope by another name", aws.Authorizer{Scopes: httpapi.Scopes{Worker: "jobs"}}, claims("scope", "jobs leasehold:worker2"),
 			worker, ""},
-		{"default worker scope where another is set", aws.Authorizer{WorkerScope: "jobs"},
+		{"default worker scope where another is set", aws.Authorizer{Scopes: httpapi.Scopes{Worker: "jobs"}},
 			claims("scope", "leasehold:worker"), ann, ""},
 		{"tenant by another claim", aws.Authorizer{TenantClaim: "custom:org"}, claims("custom:org", "rival"),
 			httpapi.Caller{Subject: "ann", Tenant: "rival"}, ""},

@@ -77,8 +77,8 @@ func sameEvents(t *testing.T, what string, got, want []contracts.AuditEvent) {
 // TestAudit: grants, changes of rights and rejected callers leave an event that says who, what, whose and why; nothing
 // else does.
 func TestAudit(t *testing.T) {
-	ann := httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true, MachineIDs: true}
-	root := httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}
+	ann := httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.Worker | httpapi.MachineIDs}
+	root := httpapi.Caller{Subject: "root", Tenant: "acme", Rights: httpapi.Admin | httpapi.Operate}
 	const (
 		first, now, later = 1767225600000001, "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:30.000Z"
 	)
@@ -133,7 +133,8 @@ func TestAudit(t *testing.T) {
 		{ann, nil, "GET", "/healthz", "", nil},
 		{ann, nil, "POST", deploy + "/force-release", `{"request_id":"f1","reason":"stuck"}`,
 			by("ann", "lock.force_release", "PERMISSION_DENIED", deploy+"/force-release", "lock", "deploy-prod",
-				rejected("ending another owner's lease needs the administrator's scope, or a token made with --right admin"))},
+				rejected("ending another owner's lease needs the scope leasehold:admin, unless this server is set up with another, "+
+					"or a token made with --right admin"))},
 		{root, nil, "POST", deploy + "/force-release", `{"owner_id":"desk","request_id":"f1","reason":"stuck"}`,
 			by("root", "lock.force_release", "ok", deploy+"/force-release", "lock", "deploy-prod",
 				lease("f1", func(e *contracts.AuditEvent) {
@@ -184,7 +185,8 @@ func TestAudit(t *testing.T) {
 		{root, nil, "POST", "/v1/analyses/a1/retry", `{"request_id":"t1","reason":"fixed"}`, nil}, // not FAILED
 		{ann, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
 			by("ann", "analysis.retry", "PERMISSION_DENIED", "/v1/analyses/a2/retry", "analysis", "a2",
-				rejected("retrying an analysis needs the administrator's scope, or a token made with --right admin"))},
+				rejected("retrying an analysis needs the scope leasehold:operate, unless this server is set up with another, "+
+					"or a token made with --right operate"))},
 		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
 			by("root", "analysis.retry", "ok", "/v1/analyses/a2/retry", "analysis", "a2", analysis(nothing))},
 		{root, nil, "POST", "/v1/analyses/a2/retry", `{"request_id":"t1","reason":"fixed"}`,
@@ -214,7 +216,7 @@ func TestAudit(t *testing.T) {
 // name the service, also one that the body leaves out, and which leases those were.
 func TestMachineIDsAreAudited(t *testing.T) {
 	const now, end = "2026-01-01T00:00:00.000Z", "2026-01-01T00:10:00.000Z"
-	d := open(t, verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true, Admin: true}})
+	d := open(t, verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.Operate | httpapi.MachineIDs}})
 	l := d.lease(`{}`)[0]
 	release := func(id, at int64, secret string) {
 		d.send("DELETE", fmt.Sprint("/v1/machine-ids/lease/", id),
@@ -250,7 +252,7 @@ func TestMachineIDsAreAudited(t *testing.T) {
 // TestRejectionsAreLogged: the log says of every rejected request who sent it, from where, and why, and nothing that is
 // secret.
 func TestRejectionsAreLogged(t *testing.T) {
-	ann := verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", MachineIDs: true}}
+	ann := verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.MachineIDs}}
 	const body = `{"request_id":"r1","ttl_seconds":30,"metadata":{"a":"s3cret-label"}}`
 	other := func(key string) string { return "/v1/tenants/acme/locks/" + key }
 	broken := func(d *api) docstore.Store { return &probed{Store: d.store, err: docstore.ErrUnavailable} }
@@ -287,9 +289,9 @@ func TestRejectionsAreLogged(t *testing.T) {
 		{name: "another tenant", method: "GET", path: "/v1/tenants/acmf/locks/k", status: 403, code: "PERMISSION_DENIED",
 			level: "INFO", why: `your token is for tenant "acme"`},
 		{name: "no administrator", method: "POST", path: deploy + "/force-release", body: `{"request_id":"f1","reason":"x"}`,
-			status: 403, code: "PERMISSION_DENIED", level: "INFO", why: "needs the administrator's scope"},
+			status: 403, code: "PERMISSION_DENIED", level: "INFO", why: "needs the scope leasehold:admin"},
 		{name: "no worker", method: "GET", path: "/v1/analyses/a1", status: 403, code: "PERMISSION_DENIED", level: "INFO",
-			why: "or be a token made with --right worker"},
+			why: "or a token made with --right operate or worker"},
 		{name: "a bad signature", method: "DELETE", path: "/v1/machine-ids/lease/{leased}",
 			body: fmt.Sprintf(`{"serviceId":"default","signature":%q,"timestamp":%d}`, strings.Repeat("5e", 32),
 				int64(1767225600000)),

@@ -90,17 +90,6 @@ func glance[R any](do func(call) (R, error)) handler {
 	}
 }
 
-// ofAdministrators lets administrators do what is named.
-func ofAdministrators(what string, do handler) handler {
-	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		if !c.Admin {
-			return contracts.Errorf(contracts.CodePermissionDenied,
-				"%s needs the administrator's scope, or a token made with --right admin", what)
-		}
-		return do(w, r, c)
-	}
-}
-
 // asOwner puts the owner of the caller's leases, see [Caller.owner], in the place of what a body says.
 func (c call) asOwner(name *string) (err error) {
 	c.note.ownerID = *name

@@ -209,7 +209,7 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: one + "/renew", Routine: true, Operation: "lock.renew", Do: a.withCaller(command(a, a.renew))},
 		{Method: "POST", Path: one + "/release", Audit: "lock.release", Do: a.withCaller(command(a, a.release))},
 		{Method: "POST", Path: one + "/force-release", Audit: "lock.force_release",
-			Do: a.withCaller(ofAdministrators("ending another owner's lease", command(a, a.forceRelease)))},
+			Do: a.withCaller(needs(Admin, "ending another owner's lease", command(a, a.forceRelease)))},
 		{Method: "GET", Path: one, Operation: "lock.get", Do: a.withCaller(look(a, a.getLock))},
 		{Method: "POST", Path: set + "/acquire", Audit: "lock.acquire_set", Do: a.withCaller(command(a, a.acquireSet))},
 		{Method: "POST", Path: set + "/renew", Routine: true, Operation: "lock.renew_set",
@@ -222,9 +222,9 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/check", Routine: true, Operation: "fence.check",
 			Do: a.withCaller(command(a, a.checkFence))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/reset", Audit: "fence.reset",
-			Do: a.withCaller(ofAdministrators("resetting a fence", command(a, a.resetFence)))},
+			Do: a.withCaller(needs(Admin, "resetting a fence", command(a, a.resetFence)))},
 		{Method: "POST", Path: "/v1/tenants/{tenant_id}/fences/{resource}/remove", Audit: "fence.remove",
-			Do: a.withCaller(ofAdministrators("removing a fence", command(a, a.removeFence)))},
+			Do: a.withCaller(needs(Admin, "removing a fence", command(a, a.removeFence)))},
 		{Method: "POST", Path: gated + "/lock", Audit: "analysis.lock", Do: a.withWorker(command(a, a.lockAnalysis))},
 		{Method: "POST", Path: gated + "/refresh", Routine: true, Operation: "analysis.refresh",
 			Do: a.withWorker(command(a, a.refreshAnalysis))},
@@ -232,10 +232,10 @@ func (a *api) routes() []Route {
 			Do: a.withWorker(command(a, a.releaseAnalysis))},
 		{Method: "POST", Path: gated + "/finish", Audit: "analysis.finish", Do: a.withWorker(command(a, a.finishAnalysis))},
 		{Method: "POST", Path: gated + "/retry", Audit: "analysis.retry",
-			Do: a.authenticated(ofAdministrators("retrying an analysis", command(a, a.retryAnalysis)))},
+			Do: a.authenticated(needs(Operate, "retrying an analysis", command(a, a.retryAnalysis)))},
 		{Method: "PUT", Path: gated, Operation: "analysis.create", Do: a.withWorker(a.createAnalysis)},
-		{Method: "GET", Path: gated, Operation: "analysis.get", Do: a.withReader(look(a, a.getAnalysis))},
-		{Method: "GET", Path: "/v1/analyses", Operation: "analysis.list", Do: a.authenticated(ofReaders(a.listAnalyses))},
+		{Method: "GET", Path: gated, Operation: "analysis.get", Do: a.authenticated(needs(Worker|Operate, "seeing an analysis", look(a, a.getAnalysis)))},
+		{Method: "GET", Path: "/v1/analyses", Operation: "analysis.list", Do: a.authenticated(needs(Worker|Operate, "listing analyses", a.listAnalyses))},
 		{Method: "POST", Path: named + "/begin", Audit: "run.begin", Do: a.withCaller(command(a, a.beginRun))},
 		{Method: "POST", Path: named + "/refresh", Routine: true, Operation: "run.refresh",
 			Do: a.withCaller(command(a, a.refreshRun))},
@@ -250,40 +250,40 @@ func (a *api) routes() []Route {
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/runs", Operation: "run.list",
 			Do: a.authenticated(ofTenant(a.listRuns))},
 		{Method: "POST", Path: "/v1/machine-ids/lease", Audit: "machine_ids.lease",
-			Do: a.authenticated(ofMachineIDs(command(a, a.leaseMachineIDs)))},
+			Do: a.authenticated(needs(MachineIDs, "leasing machine IDs", command(a, a.leaseMachineIDs)))},
 		{Method: "DELETE", Path: "/v1/machine-ids/lease/{id}", Audit: "machine_ids.release",
 			Do: a.authenticated(a.releaseMachineID)},
 		{Method: "POST", Path: "/v1/machine-ids/force-release", Audit: "machine_ids.force_release",
-			Do: a.authenticated(ofAdministrators("ending leases of other callers", command(a, a.forceReleaseMachineIDs)))},
+			Do: a.authenticated(needs(Operate, "ending leases of other callers", command(a, a.forceReleaseMachineIDs)))},
 		{Method: "GET", Path: "/v1/machine-ids", Operation: "machine_ids.occupancy",
-			Do: a.authenticated(look(a, a.machineIDOccupancy))},
+			Do: a.authenticated(needs(MachineIDs|Operate, "seeing machine IDs", look(a, a.machineIDOccupancy)))},
 		{Method: "GET", Path: "/v1/machine-ids/spaces/{space}", Operation: "machine_ids.map",
-			Do: a.authenticated(look(a, a.machineIDMap))},
+			Do: a.authenticated(needs(MachineIDs|Operate, "seeing machine IDs", look(a, a.machineIDMap)))},
 		{Method: "GET", Path: "/v1/tenants/{tenant_id}/clusters", Operation: "placement.clusters",
-			Do: a.authenticated(ofTenant(a.listClusters))},
+			Do: a.ofCluster(a.listClusters)},
 		{Method: "POST", Path: cluster + "/remove", Audit: "placement.remove",
-			Do: a.withCaller(ofAdministrators("removing a cluster", command(a, a.removeCluster)))},
+			Do: a.ofCluster(needs(Admin|Operate, "removing a cluster", command(a, a.removeCluster)))},
 		{Method: "POST", Path: member + "/join", Audit: "placement.join", Do: a.withCaller(command(a, a.joinCluster))},
 		{Method: "POST", Path: member + "/replace", Audit: "placement.replace",
 			Do: a.withCaller(command(a, a.replaceMember))},
 		{Method: "POST", Path: member + "/heartbeat", Routine: true, Operation: "placement.heartbeat",
 			Do: a.withCaller(command(a, a.heartbeatMember))},
 		{Method: "POST", Path: member + "/drain", Audit: "placement.drain",
-			Do: a.withCaller(a.ofMember(true, a.placement.DrainMember))},
+			Do: a.ofCluster(a.ofMember(true, a.placement.DrainMember))},
 		{Method: "POST", Path: member + "/leave", Audit: "placement.leave",
 			Do: a.withCaller(a.ofMember(false, a.placement.Leave))},
 		{Method: "POST", Path: member + "/evict", Audit: "placement.evict",
-			Do: a.withCaller(ofAdministrators("evicting a member", command(a, a.evictMember)))},
+			Do: a.ofCluster(needs(Admin|Operate, "evicting a member", command(a, a.evictMember)))},
 		{Method: "POST", Path: member + "/offer", Operation: "placement.offer", Do: a.withCaller(command(a, a.changeOffer))},
 		{Method: "GET", Path: cluster + "/members", Operation: "placement.members",
-			Do: a.authenticated(ofTenant(a.listMembers))},
+			Do: a.ofCluster(a.listMembers)},
 		{Method: "GET", Path: cluster + "/topology", Operation: "placement.topology",
-			Do: a.authenticated(ofTenant(a.getTopology))},
+			Do: a.ofCluster(a.getTopology)},
 		{Method: "GET", Path: cluster + "/placements/{kind}/{id}", Operation: "placement.lookup",
-			Do: a.withCaller(look(a, a.lookupPlacement))},
+			Do: a.ofCluster(look(a, a.lookupPlacement))},
 		{Method: "GET", Path: cluster + "/activations", Operation: "activation.list",
-			Do: a.authenticated(ofTenant(a.listActivations))},
-		{Method: "GET", Path: activation, Operation: "activation.get", Do: a.withCaller(look(a, a.getActivation))},
+			Do: a.ofCluster(a.listActivations)},
+		{Method: "GET", Path: activation, Operation: "activation.get", Do: a.ofCluster(look(a, a.getActivation))},
 		{Method: "POST", Path: activation + "/claim", Audit: "placement.claim", Operation: "activation.claim",
 			Do: a.withCaller(command(a, a.claimActivation))},
 		{Method: "POST", Path: activation + "/activated", Operation: "activation.activated",
@@ -299,12 +299,12 @@ func (a *api) routes() []Route {
 		{Method: "POST", Path: activation + "/transfer", Audit: "placement.transfer",
 			Do: a.withCaller(command(a, a.transferActivation))},
 		{Method: "GET", Path: cluster + "/events", Timeout: maxEventWait + a.timeout, Operation: "placement.events",
-			Do: a.authenticated(ofTenant(a.listEvents))},
+			Do: a.ofCluster(a.listEvents)},
 		{Method: "GET", Path: "/v1/caller", Operation: "caller.get", Do: a.authenticated(glance(a.getCaller))},
 		{Method: "GET", Path: "/v1/outcomes", Operation: "outcomes.list",
-			Do: a.authenticated(ofAdministrators("reading outcomes", a.listOutcomes))},
+			Do: a.authenticated(needs(Admin|Operate, "reading outcomes", a.listOutcomes))},
 		{Method: "GET", Path: "/v1/history", Operation: "history.get",
-			Do: a.authenticated(ofAdministrators("reading audit events", glance(a.getHistory)))},
+			Do: a.authenticated(needs(Admin|Operate, "reading audit events", glance(a.getHistory)))},
 		{Method: "GET", Path: "/healthz", Do: a.healthz},
 		{Method: "GET", Path: "/readyz", Do: a.readyz},
 		{Method: "GET", Path: "/openapi.yaml", Do: document("application/yaml", contracts.OpenAPI)},
@@ -346,37 +346,22 @@ func (c Caller) stays(r *http.Request) error {
 	return nil
 }
 
-// withWorker admits authenticated callers who may run analyses. Those belong to no tenant, so that the caller's plays
-// no part.
-func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) error {
+// ofCluster admits authenticated callers to the clusters of their tenant, and operators to those of all.
+func (a *api) ofCluster(do handler) func(http.ResponseWriter, *http.Request) error {
 	return a.authenticated(func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		if !c.Worker {
-			return notWorker()
+		if !c.May(Operate) {
+			if err := c.stays(r); err != nil {
+				return err
+			}
 		}
 		return do(w, r, c)
 	})
 }
 
-// withReader admits authenticated callers who may see analyses.
-func (a *api) withReader(do handler) func(http.ResponseWriter, *http.Request) error {
-	return a.authenticated(ofReaders(do))
-}
-
-// ofReaders admits workers and administrators.
-func ofReaders(do handler) handler {
-	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		if !c.Worker && !c.Admin {
-			return notWorker()
-		}
-		return do(w, r, c)
-	}
-}
-
-func notWorker() error {
-	return contracts.Errorf(contracts.CodePermissionDenied,
-		"analyses are for workers: your credentials need the worker's scope, %s unless this server is set up otherwise, "+
-			"or be a token made with --right worker",
-		DefaultWorkerScope)
+// withWorker admits authenticated callers who may run analyses. Those belong to no tenant, so that the caller's plays
+// no part.
+func (a *api) withWorker(do handler) func(http.ResponseWriter, *http.Request) error {
+	return a.authenticated(needs(Worker, "running an analysis", do))
 }
 
 func (a *api) identify(r *http.Request) (Caller, error) {

@@ -50,7 +50,8 @@ func (a *api) getHistory(c call) (contracts.LeaseHistory, error) {
 	return h, err
 }
 
-// historyQuery reads what a request asks for. A verified caller asks about its tenant.
+// historyQuery reads what a request asks for. An administrator asks about its tenant; what belongs to none, and the other
+// tenants, are for operators.
 func historyQuery(c call) (HistoryQuery, error) {
 	given, err := query(c.Request, "kind", "key", "tenant_id", "cluster", "machine_id", "at")
 	if err != nil {
@@ -92,7 +93,11 @@ func historyQuery(c call) (HistoryQuery, error) {
 			return q, field.Errorf(f.name, "is given, but a question about %s has none", q.Kind)
 		}
 	}
-	if c.caller.Tenant != "" && q.Tenant != "" && q.Tenant != c.caller.Tenant {
+	switch {
+	case c.caller.May(Operate):
+	case q.Tenant == "":
+		return q, lacks(Operate, "a question about "+q.Kind+", which belongs to no tenant,")
+	case q.Tenant != c.caller.Tenant && c.caller.Tenant != "":
 		return q, contracts.Errorf(contracts.CodePermissionDenied, "your token is for tenant %q, tenant_id is %q",
 			c.caller.Tenant, clip(q.Tenant))
 	}

@@ -21,7 +21,7 @@ import (
 // TestHistory: who asks for what; the answer itself is the program's.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	who := &callers{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Admin: true}}
+	who := &callers{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.Admin}}
 	d := open(t, who)
 	d.get("/v1/history?kind=run&key=k&tenant_id=acme").refuses(t, 501, "NOT_CONFIGURED", "")
 	var asked httpapi.HistoryQuery
@@ -65,11 +65,19 @@ func TestHistory(t *testing.T) {
 		asked.Tenant != "acme" || asked.Key != "room/lobby" || asked.Kind != "activation" {
 		t.Errorf("asked for %+v", asked)
 	}
+	for _, of := range []string{"machine_ids&key=orders&machine_id=7", "analysis&key=a"} {
+		d.get("/v1/history?kind="+of).refuses(t, 403, "PERMISSION_DENIED", "")
+	}
+	who.caller.Rights = httpapi.Operate
+	d.get("/v1/history?kind=run&key=k&tenant_id=other")
+	if asked.Tenant != "other" || asked.Kind != "run" {
+		t.Errorf("an operator asked for %+v", asked)
+	}
 	d.get("/v1/history?kind=machine_ids&key=orders&machine_id=7")
 	if asked.MachineID == nil || *asked.MachineID != 7 || !asked.At.IsZero() {
 		t.Errorf("asked for %+v", asked)
 	}
-	who.caller.Admin = false
+	who.caller.Rights = httpapi.AllRights &^ (httpapi.Admin | httpapi.Operate)
 	d.get("/v1/history?kind=lock&key=k&tenant_id=acme").refuses(t, 403, "PERMISSION_DENIED", "")
 }
 
@@ -113,6 +121,6 @@ type admins struct{ byHeader }
 
 func (a admins) Identify(r *http.Request) (httpapi.Caller, error) {
 	c, err := a.byHeader.Identify(r)
-	c.Admin = true
+	c.Rights = httpapi.Admin
 	return c, err
 }

@@ -23,14 +23,8 @@ type Caller struct {
 	// Tenant is the only tenant that the caller may touch. It is empty in development mode: any.
 	Tenant string
 
-	// Admin callers may end other owners' leases, and see and retry analyses.
-	Admin bool
-
-	// Worker callers may run analyses, which belong to no tenant, and see them.
-	Worker bool
-
-	// MachineIDs callers may lease machine IDs, which belong to no tenant; administrators may, too.
-	MachineIDs bool
+	// Rights are what the caller may do beside the ordinary work in its tenant.
+	Rights Rights
 
 	// Until is when the credentials expire, where [Identity] would not say so if it were asked again: they were verified
 	// by something in front of the process. A request that waits is granted nothing from then on. Zero: not known.
@@ -96,7 +90,7 @@ type Development struct{}
 
 // Identify implements [Identity].
 func (Development) Identify(*http.Request) (Caller, error) {
-	return Caller{Admin: true, Worker: true, MachineIDs: true}, nil
+	return Caller{Rights: AllRights}, nil
 }
 
 // Challenge implements [Identity].
@@ -104,9 +98,6 @@ func (Development) Challenge() string { return "" }
 
 // Unverified implements [Identity].
 func (Development) Unverified() bool { return true }
-
-// DefaultWorkerScope is the scope of callers who may run analyses, unless an [Identity] is set up with another.
-const DefaultWorkerScope = "leasehold:worker"
 
 // maxSuffixBytes bounds the part of an owner that tells instances of one subject apart.
 const maxSuffixBytes = 64

@@ -10,9 +10,6 @@ import (
 	"github.com/leasehold-dev/leasehold/kazahana"
 )
 
-// DefaultIDScope is the scope of callers who may lease machine IDs, unless an [Identity] is set up with another.
-const DefaultIDScope = "leasehold:ids"
-
 // DefaultMaxIDsPerSubject is how many leases of machine IDs one subject has at most by default: a quarter of the
 // default namespace.
 const DefaultMaxIDsPerSubject = 2048

@@ -27,7 +27,7 @@ func (byHeader) Identify(r *http.Request) (httpapi.Caller, error) {
 	if !ok {
 		return httpapi.Caller{}, httpapi.Unauthenticated("no token")
 	}
-	return httpapi.Caller{Subject: subject, Tenant: tenant, Worker: true}, nil
+	return httpapi.Caller{Subject: subject, Tenant: tenant, Rights: httpapi.Worker | httpapi.MachineIDs}, nil
 }
 func (byHeader) Challenge() string { return "" }
 func (byHeader) Unverified() bool  { return false }

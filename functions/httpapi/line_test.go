@@ -47,8 +47,8 @@ func linesOf(t *testing.T, log, message string) (lines []map[string]any) {
 
 // TestLines: the exact members of the line of each kind of request.
 func TestLines(t *testing.T) {
-	ann := verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true}}
-	bob := verified{caller: httpapi.Caller{Subject: "bob", Tenant: "acme", Worker: true}}
+	ann := verified{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.Worker}}
+	bob := verified{caller: httpapi.Caller{Subject: "bob", Tenant: "acme", Rights: httpapi.Worker}}
 	var log bytes.Buffer
 	store := docstore.NewMemory(nil)
 	for _, c := range []struct {

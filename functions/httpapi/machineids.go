@@ -54,18 +54,6 @@ func ofMachineIDLeases(e *contracts.AuditEvent, service string) {
 	e.Kind, e.Key = "machine_ids", cmp.Or(service, machineid.DefaultServiceID)
 }
 
-// ofMachineIDs admits callers who may lease machine IDs.
-func ofMachineIDs(do handler) handler {
-	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
-		if !c.MachineIDs && !c.Admin {
-			return contracts.Errorf(contracts.CodePermissionDenied,
-				"your credentials need the scope for machine IDs, %s unless this server is set up otherwise, or be a token made "+
-					"with --right ids", DefaultIDScope)
-		}
-		return do(w, r, c)
-	}
-}
-
 func (a *api) releaseMachineID(w http.ResponseWriter, r *http.Request, c Caller) error {
 	text := r.PathValue("id")
 	id, err := strconv.ParseInt(text, 10, 64)

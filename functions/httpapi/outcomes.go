@@ -296,12 +296,20 @@ type outcomeRest struct {
 // outcomeBytes is about what an outcome takes.
 const outcomeBytes = 1 << 10
 
+// seesOf is the tenant whose outcomes a caller sees. Empty is all.
+func (c Caller) seesOf() string {
+	if c.May(Operate) {
+		return ""
+	}
+	return c.Tenant
+}
+
 func (a *api) listOutcomes(w http.ResponseWriter, r *http.Request, c Caller) error {
 	given, err := query(r, "request_id", "path", "rejected", "after", "page_size", "page_token")
 	if err != nil {
 		return err
 	}
-	q := outcomeQuery{tenant: c.Tenant, requestID: given["request_id"], path: canonical(given["path"]),
+	q := outcomeQuery{tenant: c.seesOf(), requestID: given["request_id"], path: canonical(given["path"]),
 		before: math.MaxInt64, size: page.DefaultSize}
 	if err := field.OptionalText("request_id", q.requestID, 128); err != nil {
 		return err
@@ -350,8 +358,8 @@ func (a *api) listOutcomes(w http.ResponseWriter, r *http.Request, c Caller) err
 // getCaller says who the server takes the caller for.
 func (a *api) getCaller(c call) (contracts.CallerInfo, error) {
 	return contracts.CallerInfo{
-		Subject: c.caller.Subject, TenantID: c.caller.Tenant, Administrator: c.caller.Admin, Worker: c.caller.Worker,
-		MachineIDs:  c.caller.MachineIDs || c.caller.Admin,
+		Subject: c.caller.Subject, TenantID: c.caller.Tenant, Administrator: c.caller.May(Admin),
+		Operator: c.caller.May(Operate), Worker: c.caller.May(Worker), MachineIDs: c.caller.May(MachineIDs),
 		Development: a.identity.Unverified(), At: direct.Time(a.now()),
 	}, nil
 }

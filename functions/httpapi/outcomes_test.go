@@ -133,7 +133,7 @@ func TestOutcomesOfATenant(t *testing.T) {
 	d := remembering(t, who, 100)
 	const rival = "/v1/tenants/acmf/locks/k"
 	as := func(tenant, id, path string) {
-		who.caller, who.err = httpapi.Caller{Subject: "s-" + tenant, Tenant: tenant, MachineIDs: true}, nil
+		who.caller, who.err = httpapi.Caller{Subject: "s-" + tenant, Tenant: tenant, Rights: httpapi.MachineIDs}, nil
 		if tenant == "" {
 			who.err = httpapi.Unauthenticated("no token")
 		}
@@ -148,7 +148,7 @@ func TestOutcomesOfATenant(t *testing.T) {
 	as("", "unknown-nowhere", "/v1/machine-ids/lease")
 	as("acmf", "theirs-of-no-tenant", "/v1/machine-ids/lease")
 
-	who.caller, who.err = httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}, nil
+	who.caller, who.err = httpapi.Caller{Subject: "root", Tenant: "acme", Rights: httpapi.Admin}, nil
 	var seen []string
 	for _, o := range d.outcomes("").Outcomes {
 		seen = append(seen, o.RequestID)
@@ -156,7 +156,7 @@ func TestOutcomesOfATenant(t *testing.T) {
 	if got := fmt.Sprint(seen); got != "[own-elsewhere own]" {
 		t.Errorf("seen: %s", got)
 	}
-	who.caller.Admin = false
+	who.caller.Rights = httpapi.AllRights &^ (httpapi.Admin | httpapi.Operate)
 	d.get("/v1/outcomes").refuses(t, 403, "PERMISSION_DENIED", "")
 	who.caller, who.err = httpapi.Caller{}, httpapi.Unauthenticated("no token")
 	d.get("/v1/outcomes").refuses(t, 401, "UNAUTHENTICATED", "")
@@ -168,7 +168,10 @@ func TestOutcomesOfEachTenant(t *testing.T) {
 	who := &callers{}
 	d := remembering(t, who, 128)
 	as := func(tenant string, admin bool) {
-		who.caller, who.err = httpapi.Caller{Subject: "s", Tenant: tenant, Admin: admin}, nil
+		who.caller, who.err = httpapi.Caller{Subject: "s", Tenant: tenant}, nil
+		if admin {
+			who.caller.Rights = httpapi.Admin
+		}
 	}
 	ask := func(tenant, id string) {
 		t.Helper()
@@ -229,7 +232,7 @@ func TestOutcomesOfManyTenants(t *testing.T) {
 		}
 	}
 	seen := func(tenant string) contracts.OutcomePage {
-		who.caller = httpapi.Caller{Subject: "s", Tenant: tenant, Admin: true}
+		who.caller = httpapi.Caller{Subject: "s", Tenant: tenant, Rights: httpapi.Admin}
 		return d.outcomes("")
 	}
 	ask("small", 3)
@@ -256,7 +259,7 @@ func TestOutcomesOfManyTenants(t *testing.T) {
 	if p := seen("small"); len(p.Outcomes) != 0 {
 		t.Errorf("it was idle for the longest time: %s", brief(p))
 	}
-	who.caller = httpapi.Caller{Admin: true}
+	who.caller = httpapi.Caller{Rights: httpapi.Admin}
 	if p := d.outcomes("?page_size=1000"); len(p.Outcomes) > 40 {
 		t.Errorf("all tenants have %d", len(p.Outcomes))
 	}
@@ -301,11 +304,11 @@ func TestCaller(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	d.handler = contracttest.Handler(t, httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Now: d.clock.Now}))
 	d.get("/v1/caller").wants(t, 200,
-		`{"administrator":true,"worker":true,"machine_ids":true,"development":true,"at":"2026-01-01T00:00:00.000Z"}`)
-	who := &callers{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Worker: true}}
+		`{"administrator":true,"operator":true,"worker":true,"machine_ids":true,"development":true,"at":"2026-01-01T00:00:00.000Z"}`)
+	who := &callers{caller: httpapi.Caller{Subject: "ann", Tenant: "acme", Rights: httpapi.Worker}}
 	d.handler = contracttest.Handler(t, httpapi.New(d.store, who, &httpapi.Options{Now: d.clock.Now}))
 	d.get("/v1/caller").wants(t, 200,
-		`{"subject":"ann","tenant_id":"acme","administrator":false,"worker":true,"machine_ids":false,"development":false,
+		`{"subject":"ann","tenant_id":"acme","administrator":false,"operator":false,"worker":true,"machine_ids":false,"development":false,
 		"at":"2026-01-01T00:00:00.000Z"}`)
 	who.err = httpapi.Unauthenticated("no token")
 	d.get("/v1/caller").refuses(t, 401, "UNAUTHENTICATED", "")

@@ -513,7 +513,7 @@ func TestMembersBelongToSubjects(t *testing.T) {
 
 	as(d, httpapi.Caller{Subject: "svc"})
 	d.post(lobby+"/activated", "{"+mine+"}").ok(t)
-	as(d, httpapi.Caller{Subject: "root", Admin: true})
+	as(d, httpapi.Caller{Subject: "root", Rights: httpapi.Admin})
 	d.post(chat+"/members/svc%23w1/leave", `{"incarnation":`+number+`}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	d.post(chat+"/members/svc%23w1/drain", `{"incarnation":`+number+`}`).ok(t)
 	d.post(chat+"/members/svc%23w1/evict", `{"incarnation":`+number+`,"reason":"hangs"}`).ok(t)
@@ -524,7 +524,7 @@ func TestMembersBelongToSubjects(t *testing.T) {
 
 // TestClustersStayInTheirTenant: another tenant's cluster is not reached, and one of the same name is another one.
 func TestClustersStayInTheirTenant(t *testing.T) {
-	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Admin: true}})
+	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme", Rights: httpapi.Admin}})
 	const other = "/v1/tenants/rival/clusters/chat"
 	for _, target := range []string{"join", "replace", "heartbeat", "drain", "leave", "evict", "offer"} {
 		d.post(other+"/members/w1/"+target, `{}`).refuses(t, 403, "PERMISSION_DENIED", "")

@@ -293,7 +293,7 @@ func TestOnlyAdministratorsForce(t *testing.T) {
 	if got := d.get(deploy).body["state"]; got != "ACTIVE" {
 		t.Errorf("state %v after a refused force-release", got)
 	}
-	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}}, d.store)
+	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Rights: httpapi.Admin}}, d.store)
 	if a := d.post(deploy+"/force-release", `{"request_id":"f1","reason":"x"}`); a.status != 200 {
 		t.Errorf("an administrator: %d %s", a.status, a.raw)
 	}
@@ -306,7 +306,7 @@ func TestOnlyAdministratorsResetFences(t *testing.T) {
 	d.post(fence+"/reset", `{"highest_token":9,"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	d.post(fence+"/remove", `{"highest_token":9,"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	d.post(fence+"/check", `{"fencing_token":8}`).refuses(t, 409, "STALE_TOKEN", "")
-	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Admin: true}}, d.store)
+	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Rights: httpapi.Admin}}, d.store)
 	if a := d.post(fence+"/reset", `{"highest_token":9,"reason":"x"}`); a.status != 200 {
 		t.Errorf("an administrator: %d %s", a.status, a.raw)
 	}

@@ -91,7 +91,7 @@ func (careless) Identify(r *http.Request) (httpapi.Caller, error) {
 	if r.Header.Get("Authorization") == "" {
 		return httpapi.Caller{}, httpapi.Unauthenticated("no token")
 	}
-	return httpapi.Caller{Subject: "plain", Tenant: "acme", Admin: true, Worker: true}, nil
+	return httpapi.Caller{Subject: "plain", Tenant: "acme", Rights: httpapi.Admin | httpapi.Worker}, nil
 }
 func (careless) Challenge() string { return "Bearer" }
 func (careless) Unverified() bool  { return false }

@@ -84,8 +84,7 @@ func (c Config) caller(payload []byte) (httpapi.Caller, error) {
 			httpapi.ErrForbidden, c.RequiredScope)
 	}
 	return httpapi.Caller{
-		Subject: subject, Tenant: tenant,
-		Admin: token.hasScope(c.AdminScope), Worker: token.hasScope(c.WorkerScope), MachineIDs: token.hasScope(c.IDScope),
+		Subject: subject, Tenant: tenant, Rights: c.Scopes.Rights(token.hasScope),
 	}, nil
 }
 

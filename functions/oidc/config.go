@@ -23,9 +23,6 @@ import (
 // Defaults and bounds of [Config].
 const (
 	DefaultTenantClaim = "tenant_id"
-	DefaultAdminScope  = "leasehold:admin"
-	DefaultWorkerScope = httpapi.DefaultWorkerScope
-	DefaultIDScope     = httpapi.DefaultIDScope
 	DefaultLeeway      = 30 * time.Second
 	MaxLeeway          = 5 * time.Minute
 )
@@ -68,15 +65,9 @@ type Config struct {
 	// the token; dots in the name are part of the name. Empty means [DefaultTenantClaim].
 	TenantClaim string
 
-	// AdminScope is the scope of callers that may end other owners' leases. It must be one of the scopes in the claims
-	// scope and scp, each either scopes separated by spaces (RFC 8693) or an array. Empty means [DefaultAdminScope].
-	AdminScope string
-
-	// WorkerScope is the scope of callers that may run analyses, in the same claims. Empty means [DefaultWorkerScope].
-	WorkerScope string
-
-	// IDScope is the scope of callers that may lease machine IDs, in the same claims. Empty means [DefaultIDScope].
-	IDScope string
+	// Scopes give rights to callers whose tokens have them in the claims scope and scp, each either scopes separated by
+	// spaces (RFC 8693) or an array.
+	Scopes httpapi.Scopes
 
 	// RequiredScope is a scope that every token must have, in the same claims. Empty requires none.
 	RequiredScope string
@@ -113,9 +104,6 @@ func newTokens(ctx context.Context, c Config) (tokens, error) {
 		return tokens{}, fmt.Errorf("oidc: %w", err)
 	}
 	c.TenantClaim = cmp.Or(c.TenantClaim, DefaultTenantClaim)
-	c.AdminScope = cmp.Or(c.AdminScope, DefaultAdminScope)
-	c.WorkerScope = cmp.Or(c.WorkerScope, DefaultWorkerScope)
-	c.IDScope = cmp.Or(c.IDScope, DefaultIDScope)
 	c.Leeway = cmp.Or(c.Leeway, DefaultLeeway)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -164,8 +152,8 @@ func (c Config) check() error {
 	}
 	for _, s := range []struct {
 		name, scope string
-	}{{"AdminScope", c.AdminScope}, {"WorkerScope", c.WorkerScope}, {"RequiredScope", c.RequiredScope},
-		{"IDScope", c.IDScope}} {
+	}{{"Scopes.Admin", c.Scopes.Admin}, {"Scopes.Operate", c.Scopes.Operate}, {"Scopes.Worker", c.Scopes.Worker},
+		{"Scopes.MachineIDs", c.Scopes.MachineIDs}, {"RequiredScope", c.RequiredScope}} {
 		if strings.ContainsFunc(s.scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
 			return fmt.Errorf("%s %q must be one scope: printable ASCII without spaces, quotes and backslashes", s.name, s.scope)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 )
 
@@ -63,11 +64,11 @@ func TestConfig(t *testing.T) {
 		{"keys without TLS", oidc.Config{Issuer: issuer, Audience: "a", JWKSURL: "http://issuer.example/keys"},
 			`oidc: JWKSURL "http://issuer.example/keys"` + noTLS},
 		{"keys at a path", oidc.Config{Issuer: issuer, Audience: "a", JWKSURL: "/keys"}, `oidc: JWKSURL "/keys"` + noURL},
-		{"two scopes", oidc.Config{Issuer: issuer, Audience: "a", AdminScope: "a b"}, `oidc: AdminScope "a b"` + scope},
-		{"two worker scopes", oidc.Config{Issuer: issuer, Audience: "a", WorkerScope: "a b"},
-			`oidc: WorkerScope "a b"` + scope},
-		{"scope with a quote", oidc.Config{Issuer: issuer, Audience: "a", AdminScope: `a"b`},
-			`oidc: AdminScope "a\"b"` + scope},
+		{"two scopes", oidc.Config{Issuer: issuer, Audience: "a", Scopes: httpapi.Scopes{Admin: "a b"}}, `oidc: Scopes.Admin "a b"` + scope},
+		{"two worker scopes", oidc.Config{Issuer: issuer, Audience: "a", Scopes: httpapi.Scopes{Worker: "a b"}},
+			`oidc: Scopes.Worker "a b"` + scope},
+		{"scope with a quote", oidc.Config{Issuer: issuer, Audience: "a", Scopes: httpapi.Scopes{Admin: `a"b`}},
+			`oidc: Scopes.Admin "a\"b"` + scope},
 		{"negative leeway", oidc.Config{Issuer: issuer, Audience: "a", Leeway: -1}, "oidc: Leeway is -1ns" + leeway},
 		{"too much leeway", oidc.Config{Issuer: issuer, Audience: "a", Leeway: 5*time.Minute + 1},
 			"oidc: Leeway is 5m0.000000001s" + leeway},

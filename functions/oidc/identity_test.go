@@ -387,56 +387,41 @@ func TestAdmin(t *testing.T) {
 		{"configured, the default is nothing", "ops", object{"scope": "leasehold:admin"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, AdminScope: test.scope, Now: newClock().now})
+			id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, Scopes: httpapi.Scopes{Admin: test.scope}, Now: newClock().now})
 			caller, err := identify(t, id, i.token(t, test.claims))
-			if want := (httpapi.Caller{Subject: "ci-42", Tenant: "acme", Admin: test.want}); err != nil || caller != want {
-				t.Errorf("Identify = %+v, %v, want %+v", caller, err, want)
+			if want := map[bool]httpapi.Rights{true: httpapi.Admin}[test.want]; err != nil || caller.Rights != want {
+				t.Errorf("rights %b, %v, want %b", caller.Rights, err, want)
 			}
 		})
 	}
 }
 
-func TestWorker(t *testing.T) {
+// TestRights: each scope gives its right and no other one; a scope by another name takes the place of the default.
+func TestRights(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
+	named := httpapi.Scopes{Admin: "boss", Operate: "ops", Worker: "hand", MachineIDs: "numbers"}
 	for _, test := range []struct {
-		name          string
-		scope         string // of the configuration
-		claims        object
-		worker, admin bool
+		scopes httpapi.Scopes
+		claim  string
+		want   httpapi.Rights
 	}{
-		{"no scopes", "", nil, false, false},
-		{"alone", "", object{"scope": "leasehold:worker"}, true, false},
-		{"scp array", "", object{"scp": []string{"openid", "leasehold:worker"}}, true, false},
-		{"the administrator's", "", object{"scope": "leasehold:admin"}, false, true},
-		{"both", "", object{"scope": "leasehold:admin leasehold:worker"}, true, true},
-		{"beginning of another", "", object{"scope": "leasehold:workers"}, false, false},
-		{"configured", "jobs", object{"scope": "dev jobs"}, true, false},
-		{"configured, the default is nothing", "jobs", object{"scope": "leasehold:worker"}, false, false},
+		{httpapi.Scopes{}, "", 0},
+		{httpapi.Scopes{}, "leasehold:admin", httpapi.Admin},
+		{httpapi.Scopes{}, "openid leasehold:operate", httpapi.Operate},
+		{httpapi.Scopes{}, "leasehold:worker", httpapi.Worker},
+		{httpapi.Scopes{}, "leasehold:ids", httpapi.MachineIDs},
+		{httpapi.Scopes{}, "leasehold:ids leasehold:admin", httpapi.MachineIDs | httpapi.Admin},
+		{httpapi.Scopes{}, "leasehold:workers leasehold:operator leasehold:idsx", 0},
+		{named, "boss ops hand numbers", httpapi.AllRights},
+		{named, "ops", httpapi.Operate},
+		{named, "leasehold:admin leasehold:operate leasehold:worker leasehold:ids", 0},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, WorkerScope: test.scope, Now: newClock().now})
-			caller, err := identify(t, id, i.token(t, test.claims))
-			want := httpapi.Caller{Subject: "ci-42", Tenant: "acme", Admin: test.admin, Worker: test.worker}
-			if err != nil || caller != want {
-				t.Errorf("Identify = %+v, %v, want %+v", caller, err, want)
+		id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, Scopes: test.scopes, Now: newClock().now})
+		for _, claim := range []any{test.claim, strings.Fields(test.claim)} {
+			caller, err := identify(t, id, i.token(t, object{"scp": claim}))
+			if err != nil || caller.Rights != test.want {
+				t.Errorf("%+v: rights %b, %v, want %b", test, caller.Rights, err, test.want)
 			}
-		})
-	}
-}
-
-func TestMachineIDScope(t *testing.T) {
-	i := newIssuer(t, public(p256(), "a"))
-	for _, test := range []struct {
-		scope, claim string
-		want         bool
-	}{
-		{"", "", false}, {"", "openid leasehold:ids", true}, {"", "leasehold:idsx", false}, {"", "leasehold:worker", false},
-		{"numbers", "numbers", true}, {"numbers", "leasehold:ids", false},
-	} {
-		id := newIdentity(t, oidc.Config{Issuer: i.url, Audience: audience, IDScope: test.scope, Now: newClock().now})
-		caller, err := identify(t, id, i.token(t, object{"scope": test.claim}))
-		if err != nil || caller.MachineIDs != test.want {
-			t.Errorf("%+v: %+v, %v", test, caller, err)
 		}
 	}
 }

@@ -71,7 +71,9 @@ type Config struct {
 	AuthClients                           []string
 	AuthTenantClaim, AuthTenant           string
 	AuthSubjects, AuthAdmins, AuthWorkers []string
+	AuthOperators                         []string
 	AuthAdminScope, AuthWorkerScope       string
+	AuthOperateScope                      string
 	AuthIDScope                           string
 	AuthIDSubjects                        []string
 	AuthRequiredScope                     string

@@ -467,14 +467,26 @@ var Table = []Setting{
 	{
 		Env: "LEASEHOLD_AUTH_ADMIN_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:admin", Placeholder: "SCOPE",
 		Entries: apis,
-		Help:    "Scope of callers that may force-release locks.",
+		Help:    "Scope of administrators, who may do everything in their tenant.",
 		field:   func(c *Config) any { return &c.AuthAdminScope },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_ADMINS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis,
-		Help:  "Subjects that may force-release locks without that scope.",
+		Help:  "Subjects that are administrators of their tenant without that scope.",
 		More:  "The subject of an IAM caller is its ARN.",
 		field: func(c *Config) any { return &c.AuthAdmins },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_OPERATE_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:operate", Placeholder: "SCOPE",
+		Entries: apis,
+		Help:    "Scope of operators, who may mend what belongs to no tenant, and see the clusters and the audit of all tenants.",
+		field:   func(c *Config) any { return &c.AuthOperateScope },
+	},
+	{
+		Env: "LEASEHOLD_AUTH_OPERATORS", Group: groupAuth, Type: List, Placeholder: "SUBJECT,…", Entries: apis,
+		Help:  "Subjects that are operators without that scope.",
+		More:  "The subject of an IAM caller is its ARN.",
+		field: func(c *Config) any { return &c.AuthOperators },
 	},
 	{
 		Env: "LEASEHOLD_AUTH_WORKER_SCOPE", Group: groupAuth, Type: Text, Default: "leasehold:worker", Placeholder: "SCOPE",

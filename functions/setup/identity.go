@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -21,8 +22,11 @@ func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identit
 			return nil, fmt.Errorf("%s: %w", c.Name("LEASEHOLD_AUTH_ISSUER"), err)
 		}
 	}
-	if c.AuthAdmins != nil || c.AuthWorkers != nil || c.AuthIDSubjects != nil {
-		who = roles{who, c.AuthAdmins, c.AuthWorkers, c.AuthIDSubjects}
+	of := map[httpapi.Rights][]string{httpapi.Admin: c.AuthAdmins, httpapi.Operate: c.AuthOperators,
+		httpapi.Worker: c.AuthWorkers, httpapi.MachineIDs: c.AuthIDSubjects}
+	maps.DeleteFunc(of, func(_ httpapi.Rights, subjects []string) bool { return subjects == nil })
+	if len(of) > 0 {
+		who = roles{who, of}
 	}
 	if oneTenant(c) {
 		who = fixedTenant{who, c.AuthTenant, c.AuthSubjects}
@@ -34,10 +38,14 @@ func Identity(ctx context.Context, c *settings.Config, otherwise httpapi.Identit
 func tokens(c *settings.Config) oidc.Config {
 	return oidc.Config{
 		Issuer: c.AuthIssuer, Audience: c.AuthAudience, Clients: c.AuthClients, JWKSURL: c.AuthJWKSURL,
-		TenantClaim: TenantClaim(c),
-		AdminScope:  c.AuthAdminScope, WorkerScope: c.AuthWorkerScope, IDScope: c.AuthIDScope,
-		RequiredScope: c.AuthRequiredScope, Leeway: c.AuthLeeway,
+		TenantClaim: TenantClaim(c), Scopes: Scopes(c), RequiredScope: c.AuthRequiredScope, Leeway: c.AuthLeeway,
 	}
+}
+
+// Scopes are those that give rights.
+func Scopes(c *settings.Config) httpapi.Scopes {
+	return httpapi.Scopes{Admin: c.AuthAdminScope, Operate: c.AuthOperateScope, Worker: c.AuthWorkerScope,
+		MachineIDs: c.AuthIDScope}
 }
 
 // TenantClaim is the claim that an identity reads the tenant from. If all callers have one tenant, it is a claim that
@@ -60,16 +68,18 @@ func oneTenant(c *settings.Config) bool {
 type roles struct {
 	httpapi.Identity
 
-	admins, workers, ids []string
+	of map[httpapi.Rights][]string // by the right
 }
 
 // Identify implements [httpapi.Identity].
 func (i roles) Identify(r *http.Request) (httpapi.Caller, error) {
 	c, err := i.Identity.Identify(r)
 	if err == nil {
-		c.Admin = c.Admin || slices.Contains(i.admins, c.Subject)
-		c.Worker = c.Worker || slices.Contains(i.workers, c.Subject)
-		c.MachineIDs = c.MachineIDs || slices.Contains(i.ids, c.Subject)
+		for right, subjects := range i.of {
+			if slices.Contains(subjects, c.Subject) {
+				c.Rights |= right
+			}
+		}
 	}
 	return c, err
 }

@@ -88,21 +88,26 @@ func TestRoles(t *testing.T) {
 		want   httpapi.Caller
 	}{
 		"a worker": {httpapi.Caller{Subject: "1"}, nil,
-			httpapi.Caller{Subject: "1", Worker: true}},
+			httpapi.Caller{Subject: "1", Rights: httpapi.Worker}},
 		"an administrator": {httpapi.Caller{Subject: "arn:aws:iam::1:user/x"}, nil,
-			httpapi.Caller{Subject: "arn:aws:iam::1:user/x", Admin: true}},
+			httpapi.Caller{Subject: "arn:aws:iam::1:user/x", Rights: httpapi.Admin}},
 		"another caller": {httpapi.Caller{Subject: "11"}, nil, httpapi.Caller{Subject: "11"}},
 		"a role, where a session of it is named": {httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}, nil,
 			httpapi.Caller{Subject: "arn:aws:sts::1:assumed-role/R"}},
 		"a caller that leases machine IDs": {httpapi.Caller{Subject: "4"}, nil,
-			httpapi.Caller{Subject: "4", MachineIDs: true}},
-		"by scope": {httpapi.Caller{Subject: "3", Worker: true, Admin: true}, nil,
-			httpapi.Caller{Subject: "3", Worker: true, Admin: true}},
+			httpapi.Caller{Subject: "4", Rights: httpapi.MachineIDs}},
+		"an operator who administers as well": {httpapi.Caller{Subject: "5"}, nil,
+			httpapi.Caller{Subject: "5", Rights: httpapi.Admin | httpapi.Operate}},
+		"by scope": {httpapi.Caller{Subject: "3", Rights: httpapi.Admin | httpapi.Worker}, nil,
+			httpapi.Caller{Subject: "3", Rights: httpapi.Admin | httpapi.Worker}},
 		"unknown": {httpapi.Caller{}, broken, httpapi.Caller{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := roles{who(func(*http.Request) (httpapi.Caller, error) { return c.caller, c.err }),
-				[]string{"arn:aws:iam::1:user/x", session}, []string{"2", "1", session}, []string{"4"}}
+				map[httpapi.Rights][]string{
+					httpapi.Admin: {"arn:aws:iam::1:user/x", session, "5"}, httpapi.Operate: {"5", session},
+					httpapi.Worker: {"2", "1", session}, httpapi.MachineIDs: {"4"},
+				}}
 			if got, err := i.Identify(nil); got != c.want || !errors.Is(err, c.err) {
 				t.Errorf("got %+v, %v; want %+v, %v", got, err, c.want, c.err)
 			}
@@ -119,8 +124,8 @@ func TestFixedTenant(t *testing.T) {
 		want     httpapi.Caller
 		wantErr  error
 	}{
-		"all subjects": {nil, httpapi.Caller{Subject: "1", Tenant: "1", Admin: true}, nil,
-			httpapi.Caller{Subject: "1", Tenant: "acme", Admin: true}, nil},
+		"all subjects": {nil, httpapi.Caller{Subject: "1", Tenant: "1", Rights: httpapi.Admin}, nil,
+			httpapi.Caller{Subject: "1", Tenant: "acme", Rights: httpapi.Admin}, nil},
 		"one of them": {[]string{"2", "1"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil,
 			httpapi.Caller{Subject: "1", Tenant: "acme"}, nil},
 		"another subject": {[]string{"2", "11"}, httpapi.Caller{Subject: "1", Tenant: "1"}, nil, httpapi.Caller{},
@@ -225,10 +230,10 @@ func TestSettingsArriveWhereTheyBelong(t *testing.T) {
 
 	c = config(t, settings.Serve,
 		"LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=us LEASEHOLD_AUTH_JWKS_URL=https://keys.example/jwks"+
-			" LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=boss LEASEHOLD_AUTH_WORKER_SCOPE=hand LEASEHOLD_AUTH_ID_SCOPE=ids LEASEHOLD_AUTH_LEEWAY=19s")
+			" LEASEHOLD_AUTH_TENANT_CLAIM=org LEASEHOLD_AUTH_ADMIN_SCOPE=boss LEASEHOLD_AUTH_OPERATE_SCOPE=ops LEASEHOLD_AUTH_WORKER_SCOPE=hand LEASEHOLD_AUTH_ID_SCOPE=ids LEASEHOLD_AUTH_LEEWAY=19s")
 	want := oidc.Config{
 		Issuer: "https://issuer.example", Audience: "us", JWKSURL: "https://keys.example/jwks", TenantClaim: "org",
-		AdminScope: "boss", WorkerScope: "hand", IDScope: "ids", Leeway: 19 * time.Second,
+		Scopes: httpapi.Scopes{Admin: "boss", Operate: "ops", Worker: "hand", MachineIDs: "ids"}, Leeway: 19 * time.Second,
 	}
 	if got := tokens(c); !reflect.DeepEqual(got, want) {
 		t.Errorf("tokens: %+v, want %+v", got, want)

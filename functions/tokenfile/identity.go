@@ -89,9 +89,8 @@ func (i *Identity) Identify(r *http.Request) (httpapi.Caller, error) {
 		return httpapi.Caller{TokenID: t.ID}, httpapi.Unauthenticated("the token %s expired at %s", t.ID,
 			t.Expires.UTC().Format(time.RFC3339))
 	}
-	has := func(right string) bool { return slices.Contains(t.Rights, right) }
-	return httpapi.Caller{Subject: t.Subject, TokenID: t.ID, Tenant: t.Tenant, Admin: has(Admin), Worker: has(Worker),
-		MachineIDs: has(MachineIDs)}, nil
+	rights, _ := t.rights() // known ones: the file was read
+	return httpapi.Caller{Subject: t.Subject, TokenID: t.ID, Tenant: t.Tenant, Rights: rights}, nil
 }
 
 // without are the IDs of the tokens that others do not have, sorted: the first ones of many, for which a line of a log

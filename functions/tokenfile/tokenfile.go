@@ -36,16 +36,6 @@ import (
 // Prefix is how tokens begin, so that what scans files for secrets recognises them.
 const Prefix = "lh_"
 
-// The rights of a token beside those to the locks of its tenant.
-const (
-	Admin      = "admin"  // to end other owners' leases, and to see and retry analyses
-	Worker     = "worker" // to run analyses, and to see them
-	MachineIDs = "ids"    // to lease machine IDs
-)
-
-// Rights are all of them.
-var Rights = []string{Admin, Worker, MachineIDs}
-
 // Bounds of a file.
 const (
 	MaxTokens       = 10_000
@@ -60,7 +50,7 @@ type Token struct {
 	SHA256  string    `json:"sha256"` // of the token, in hexadecimal digits
 	Subject string    `json:"subject"`
 	Tenant  string    `json:"tenant"`
-	Rights  []string  `json:"rights,omitempty"`
+	Rights  []string  `json:"rights,omitempty"` // names of [httpapi.KnownRights]
 	Created time.Time `json:"created_at,omitzero"`
 	Expires time.Time `json:"expires_at,omitzero"` // zero: never
 	Note    string    `json:"note,omitempty"`
@@ -112,12 +102,26 @@ func (t Token) validate() error {
 	if err := field.OptionalText("note", t.Note, MaxNoteBytes); err != nil {
 		return err
 	}
-	for _, r := range t.Rights {
-		if !slices.Contains(Rights, r) {
-			return fmt.Errorf("rights: there is no right %q: there are %s", r, strings.Join(Rights, ", "))
-		}
+	if _, err := t.rights(); err != nil {
+		return err
 	}
 	return lock.ID{Tenant: t.Tenant, Key: "k"}.Validate()
+}
+
+// rights are those that the token gives, by their names in [httpapi.KnownRights].
+func (t Token) rights() (all httpapi.Rights, err error) {
+	for _, name := range t.Rights {
+		i := slices.IndexFunc(httpapi.KnownRights, func(k httpapi.KnownRight) bool { return k.Name == name })
+		if i < 0 {
+			var names []string
+			for _, k := range httpapi.KnownRights {
+				names = append(names, k.Name)
+			}
+			return 0, fmt.Errorf("rights: there is no right %q: there are %s", name, strings.Join(names, ", "))
+		}
+		all |= httpapi.KnownRights[i].Right
+	}
+	return all, nil
 }
 
 // content is the file.

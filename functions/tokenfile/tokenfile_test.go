@@ -74,17 +74,18 @@ func ask(t *testing.T, i httpapi.Identity, secret string) (httpapi.Caller, error
 // TestIdentify: a token says whose it is, and every other text is refused without saying what is known.
 func TestIdentify(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	ann, annID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme", Rights: []string{tokenfile.Admin}})
+	ann, annID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme", Rights: []string{"admin"}})
 	job, jobID := add(t, path, tokenfile.Token{Subject: "job", Tenant: "beta",
-		Rights: []string{tokenfile.Worker, tokenfile.MachineIDs}})
+		Rights: []string{"worker", "ids", "operate"}})
 	old, oldID := add(t, path, tokenfile.Token{Subject: "old", Tenant: "acme", Expires: time.Now().Add(-time.Second)})
 	i, err := tokenfile.Open(path, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for secret, want := range map[string]httpapi.Caller{
-		ann: {Subject: "ann", TokenID: annID, Tenant: "acme", Admin: true},
-		job: {Subject: "job", TokenID: jobID, Tenant: "beta", Worker: true, MachineIDs: true},
+		ann: {Subject: "ann", TokenID: annID, Tenant: "acme", Rights: httpapi.Admin},
+		job: {Subject: "job", TokenID: jobID, Tenant: "beta",
+			Rights: httpapi.Worker | httpapi.MachineIDs | httpapi.Operate},
 	} {
 		if got, err := ask(t, i, secret); err != nil || got != want {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -160,7 +161,7 @@ func TestAuditNamesTheToken(t *testing.T) {
 func TestHeadersClaimNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	ann, annID := add(t, path, tokenfile.Token{Subject: "ann", Tenant: "acme"})
-	bob, _ := add(t, path, tokenfile.Token{Subject: "bob", Tenant: "acme", Rights: []string{tokenfile.Admin}})
+	bob, _ := add(t, path, tokenfile.Token{Subject: "bob", Tenant: "acme", Rights: []string{"admin"}})
 	i, err := tokenfile.Open(path, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

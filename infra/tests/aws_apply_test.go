@@ -263,7 +263,7 @@ func TestApply(t *testing.T) {
 
 	m.enforce(true)
 	claims := map[string]string{"sub": "caller", "tenant_id": "acme",
-		"scope": "leasehold:admin leasehold:worker leasehold:ids"}
+		"scope": "leasehold:admin leasehold:operate leasehold:worker leasehold:ids"}
 	start := func(handler, role string) *lambdatest.Instance {
 		return lambdatest.Start(t, bootstrap, handler, append(slices.Clone(env[handler]), roles[role]...)...)
 	}

@@ -280,7 +280,7 @@ func TestCalls(t *testing.T) {
 		"LEASEHOLD_MAX_LOCKS_PER_TENANT=1000", "LEASEHOLD_MAX_RUNS_PER_TENANT=1000",
 		"LEASEHOLD_MAX_CLUSTERS_PER_TENANT=1000", "LEASEHOLD_MAX_IDENTITIES_PER_CLUSTER=1000", "LEASEHOLD_RECORD_REFUSALS=1s")...)
 	claims := map[string]string{"sub": "caller", "tenant_id": "acme",
-		"scope": "leasehold:admin leasehold:worker leasehold:ids"}
+		"scope": "leasehold:admin leasehold:operate leasehold:worker leasehold:ids"}
 	c := &caller{t: t, http: http.Client{Transport: lambdatest.NewHTTPAPI(claims, api)}}
 	c.everything()
 	got["api"] = cloud.since()

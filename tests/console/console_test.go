@@ -229,8 +229,8 @@ func (p *tab) check(text string) *tab {
 
 var people = bearers{
 	"t0ken-of-ann":  {Subject: "ann", Tenant: "acme"},
-	"t0ken-of-root": {Subject: "root", Tenant: "acme", Admin: true, Worker: true, MachineIDs: true},
-	"t0ken-of-eve":  {Subject: "eve", Tenant: "acmf", Admin: true, Worker: true, MachineIDs: true},
+	"t0ken-of-root": {Subject: "root", Tenant: "acme", Rights: httpapi.AllRights},
+	"t0ken-of-eve":  {Subject: "eve", Tenant: "acmf", Rights: httpapi.AllRights &^ httpapi.Operate},
 }
 
 // signIn types a token.

@@ -80,8 +80,7 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 	}
 	lines := telemetry.AtLeast(c.Level(), log)
 	identity, err := setup.Identity(ctx, c, aws.Authorizer{
-		TenantClaim: setup.TenantClaim(c), AdminScope: c.AuthAdminScope, WorkerScope: c.AuthWorkerScope,
-		IDScope: c.AuthIDScope, IAMTenant: c.AuthTenant,
+		TenantClaim: setup.TenantClaim(c), Scopes: setup.Scopes(c), IAMTenant: c.AuthTenant,
 	})
 	if err != nil {
 		return nil, err

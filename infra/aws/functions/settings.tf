@@ -370,7 +370,7 @@ variable "auth_required_scope" {
 }
 
 variable "auth_admin_scope" {
-  description = "Scope of callers that may force-release locks. LEASEHOLD_AUTH_ADMIN_SCOPE of Lambda api; null is leasehold:admin."
+  description = "Scope of administrators, who may do everything in their tenant. LEASEHOLD_AUTH_ADMIN_SCOPE of Lambda api; null is leasehold:admin."
   type        = string
   default     = null
 
@@ -381,13 +381,35 @@ variable "auth_admin_scope" {
 }
 
 variable "auth_admins" {
-  description = "Subjects that may force-release locks without that scope. The subject of an IAM caller is its ARN. LEASEHOLD_AUTH_ADMINS of Lambda api."
+  description = "Subjects that are administrators of their tenant without that scope. The subject of an IAM caller is its ARN. LEASEHOLD_AUTH_ADMINS of Lambda api."
   type        = list(string)
   default     = null
 
   validation {
     condition     = var.auth_admins == null ? true : length(var.auth_admins) > 0 && alltrue([for item in var.auth_admins : trimspace(item) != "" && !strcontains(item, ",")])
     error_message = "auth_admins must have items, which are not empty and have no comma: leave it null instead."
+  }
+}
+
+variable "auth_operate_scope" {
+  description = "Scope of operators, who may mend what belongs to no tenant, and see the clusters and the audit of all tenants. LEASEHOLD_AUTH_OPERATE_SCOPE of Lambda api; null is leasehold:operate."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.auth_operate_scope == null ? true : trimspace(var.auth_operate_scope) != ""
+    error_message = "auth_operate_scope must not be empty: leave it null instead."
+  }
+}
+
+variable "auth_operators" {
+  description = "Subjects that are operators without that scope. The subject of an IAM caller is its ARN. LEASEHOLD_AUTH_OPERATORS of Lambda api."
+  type        = list(string)
+  default     = null
+
+  validation {
+    condition     = var.auth_operators == null ? true : length(var.auth_operators) > 0 && alltrue([for item in var.auth_operators : trimspace(item) != "" && !strcontains(item, ",")])
+    error_message = "auth_operators must have items, which are not empty and have no comma: leave it null instead."
   }
 }
 
@@ -694,6 +716,8 @@ locals {
       LEASEHOLD_AUTH_REQUIRED_SCOPE        = var.auth_required_scope
       LEASEHOLD_AUTH_ADMIN_SCOPE           = var.auth_admin_scope
       LEASEHOLD_AUTH_ADMINS                = var.auth_admins == null ? null : join(",", var.auth_admins)
+      LEASEHOLD_AUTH_OPERATE_SCOPE         = var.auth_operate_scope
+      LEASEHOLD_AUTH_OPERATORS             = var.auth_operators == null ? null : join(",", var.auth_operators)
       LEASEHOLD_AUTH_WORKER_SCOPE          = var.auth_worker_scope
       LEASEHOLD_AUTH_WORKERS               = var.auth_workers == null ? null : join(",", var.auth_workers)
       LEASEHOLD_AUTH_ID_SCOPE              = var.auth_id_scope

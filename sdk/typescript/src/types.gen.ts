@@ -1470,8 +1470,10 @@ export interface components {
             readonly subject?: string;
             /** The only tenant that the caller may touch. Missing in development mode: any. */
             readonly tenant_id?: string;
-            /** Whether the caller may end leases of others, retry analyses, reset fences and read outcomes. */
+            /** Whether the caller may do everything in its tenant: end leases of others, reset fences, remove clusters, read its outcomes and audit. */
             readonly administrator: boolean;
+            /** Whether the caller may retry analyses, end leases of machine IDs, and see the clusters, outcomes and audit of all tenants. */
+            readonly operator: boolean;
             /** Whether the caller may run analyses. */
             readonly worker: boolean;
             /** Whether the caller may lease machine IDs. */

@@ -1,0 +1,110 @@
+package httpapi_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
+)
+
+// TestRights sends every operation of the contract as callers with each right alone, with none, and without
+// credentials, in their tenant and in another one. What was let in is the table of the page on authentication.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	var contract struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(contracts.OpenAPIJSON, &contract); err != nil {
+		t.Fatal(err)
+	}
+	senders := []struct {
+		name   string
+		rights httpapi.Rights
+	}{{"every caller", 0}}
+	for _, k := range httpapi.KnownRights {
+		senders = append(senders, struct {
+			name   string
+			rights httpapi.Rights
+		}{"`" + k.Name + "`", k.Right})
+	}
+	who := &callers{}
+	d := open(t, who)
+	// admits says whether a caller gets as far as to what the operation does.
+	admits := func(method, path, tenant string) bool {
+		at := strings.NewReplacer("{tenant_id}", tenant, "{id}", "1").Replace(path)
+		for _, part := range strings.Split(at, "/") {
+			if strings.HasPrefix(part, "{") {
+				at = strings.Replace(at, part, "x", 1)
+			}
+		}
+		if path == "/v1/history" {
+			at += "?kind=lock&key=k&tenant_id=" + tenant
+		}
+		code := d.send(strings.ToUpper(method), at, map[bool]string{true: "", false: "{}"}[method == "get"]).body["code"]
+		return code != "PERMISSION_DENIED" && code != "UNAUTHENTICATED"
+	}
+	operations := map[string][]string{} // by who is let in
+	for path, methods := range contract.Paths {
+		ofTenant := strings.Contains(path, "{tenant_id}") || path == "/v1/history"
+		for method, raw := range methods {
+			var operation struct {
+				OperationID string `json:"operationId"`
+			}
+			if method == "parameters" {
+				continue
+			}
+			if err := json.Unmarshal(raw, &operation); err != nil {
+				t.Fatal(err)
+			}
+			who.caller, who.err = httpapi.Caller{}, httpapi.Unauthenticated("no token")
+			if admits(method, path, "acme") {
+				operations["everyone, without a token"] = append(operations["everyone, without a token"], operation.OperationID)
+				continue
+			}
+			who.err = nil
+			var own, others []string
+			for _, c := range senders {
+				who.caller = httpapi.Caller{Subject: "svc", Tenant: "acme", Rights: c.rights}
+				if admits(method, path, "acme") {
+					own = append(own, c.name)
+				}
+				if ofTenant && admits(method, path, "acmf") {
+					others = append(others, c.name)
+				}
+			}
+			if slices.Contains(own, senders[0].name) {
+				own = own[:1]
+			}
+			who := strings.Join(own, ", ")
+			if ofTenant {
+				who += ", in its tenant"
+			}
+			if len(others) > 0 {
+				who += "; " + strings.Join(others, ", ") + " in all"
+			}
+			operations[who] = append(operations[who], operation.OperationID)
+		}
+	}
+	var table strings.Builder
+	table.WriteString("| Who | May |\n| --- | --- |\n")
+	for _, who := range slices.SortedFunc(maps.Keys(operations), func(a, b string) int {
+		return cmp.Or(len(operations[b])-len(operations[a]), cmp.Compare(a, b))
+	}) {
+		slices.Sort(operations[who])
+		table.WriteString("| " + who + " | `" + strings.Join(operations[who], "`, `") + "` |\n")
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "authentication.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), table.String()) {
+		t.Errorf("docs/guides/authentication.md does not have what was found:\n%s", table.String())
+	}
+}
