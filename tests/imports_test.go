@@ -35,6 +35,7 @@ var imports = map[string][]string{
 	"internal/owner":                {},
 	"internal/price":                {},
 	"internal/bearer":               {},
+	"internal/guarded":              {},
 	"internal/reread":               {},
 	"internal/conns":                {},
 	"internal/conns/connstest":      {"internal/conns"},
@@ -147,7 +148,7 @@ var imports = map[string][]string{
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator",
 		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/hold", "internal/lease",
-		"internal/price", "internal/reread", "internal/term", "proof/prove", "kazahana",
+		"internal/guarded", "internal/price", "internal/reread", "internal/term", "proof/prove", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
 	"cmd/leasehold/internal/process": {"golang.org/x/sys/unix"},

@@ -142,8 +142,7 @@ var issuers = []struct {
 		{name: "a service account", claims: google, want: contracts.CallerInfo{Subject: "104211111111111111111",
 			TenantID: "acme"}},
 		{name: "an administrator", claims: google.with(claims{"sub": "104222222222222222222"}),
-			want: contracts.CallerInfo{Subject: "104222222222222222222", TenantID: "acme", Administrator: true,
-				MachineIDs: true}},
+			want: contracts.CallerInfo{Subject: "104222222222222222222", TenantID: "acme", Administrator: true}},
 		{name: "another account", claims: google.with(claims{"sub": "104999999999999999999"}), says: notListed},
 		{name: "a user's own ID token", claims: google.with(claims{"aud": "32555940559.apps.googleusercontent.com"}),
 			says: "the token is for audience"},
@@ -166,9 +165,9 @@ var issuers = []struct {
 	}},
 	{name: "Auth0", section: "Auth0", certificates: true, tokens: []sent{
 		{name: "an application", claims: auth0, want: contracts.CallerInfo{Subject: "aB3dE@clients", TenantID: "acme",
-			Administrator: true, MachineIDs: true}},
+			Administrator: true}},
 		{name: "of the profile RFC 9068", typ: "at+jwt", claims: auth0.with(claims{"jti": "1", "client_id": "aB3dE"}),
-			want: contracts.CallerInfo{Subject: "aB3dE@clients", TenantID: "acme", Administrator: true, MachineIDs: true}},
+			want: contracts.CallerInfo{Subject: "aB3dE@clients", TenantID: "acme", Administrator: true}},
 		{name: "a user, for two audiences", claims: auth0.with(
 			claims{"sub": "auth0|5f7c8ec7c33c6c004bbafe82", "gty": nil, "scope": "openid profile leasehold",
 				"aud": []string{"https://leasehold.acme.example", "https://acme.eu.auth0.com/userinfo"}}),
@@ -239,7 +238,7 @@ var issuers = []struct {
 			TenantID: "acme", Worker: true}},
 		{name: "an administrator", claims: cognitoProgram.with(
 			claims{"scope": "leasehold/use leasehold/admin", "client_id": "3example45678901", "sub": "3example45678901"}),
-			want: contracts.CallerInfo{Subject: "3example45678901", TenantID: "acme", Administrator: true, MachineIDs: true}},
+			want: contracts.CallerInfo{Subject: "3example45678901", TenantID: "acme", Administrator: true}},
 		{name: "with an audience", claims: cognitoProgram.with(claims{"aud": "leasehold"}),
 			want: contracts.CallerInfo{Subject: "2example34567890", TenantID: "acme", Worker: true}},
 		{name: "with another audience", claims: cognitoProgram.with(claims{"aud": "https://orders.acme.example"}),

@@ -88,11 +88,11 @@ func TestTokenCommand(t *testing.T) {
 		{root, "lock force-release k --reason r", 0, "alpha", ""},
 		{bravo, "lock run k -- echo mine", 0, "mine", ""},
 		{other, "lock list", 1, "", "PERMISSION_DENIED"},
-		{root, "analysis list", 1, "", "needs the scope leasehold:operate or leasehold:worker"},
-		{ops, "analysis list", 0, "", ""},
+		{append(root, "LEASEHOLD_TENANT="), "analysis list", 1, "", "needs the scope leasehold:operate or leasehold:worker"},
+		{append(ops, "LEASEHOLD_TENANT="), "analysis list", 0, "", ""},
 		{ops, "lock force-release k --reason r", 1, "", "needs the scope leasehold:admin"},
-		{ops, "--tenant other placement clusters", 0, "", ""},
-		{root, "--tenant other placement clusters", 1, "", "PERMISSION_DENIED"},
+		{ops, "--tenant other placement members c", 0, "no members", ""},
+		{root, "--tenant other placement members c", 1, "", "PERMISSION_DENIED"},
 		{ops, "--tenant other lock list", 1, "", "PERMISSION_DENIED"},
 		{other, "--tenant other lock run k -- echo own", 0, "own", ""},
 		{nil, "lock list", 1, "", "UNAUTHENTICATED: this server asks for a token: set LEASEHOLD_AUTH_TOKEN"},
@@ -106,7 +106,7 @@ func TestTokenCommand(t *testing.T) {
 
 	in := []string{"LEASEHOLD_AUTH_TOKENS=" + file}
 	if code, out, _ := run(t, in, "token", "list"); code != 0 || strings.Count(out, "\n") != 6 ||
-		!strings.Contains(out, bravoID+"  bravo    acme    -       20") || !strings.Contains(out, "the second machine") {
+		!strings.Contains(out, bravoID+"  bravo    acme    -        20") || !strings.Contains(out, "the second machine") {
 		t.Errorf("the list: %d\n%s", code, out)
 	}
 	if code, out, _ := run(t, in, "token", "revoke", bravoID); code != 0 || !strings.Contains(out, "is revoked") {

@@ -137,6 +137,7 @@ func (cmd *doctorCmd) settings(ctx context.Context, e *examination) error {
 			"development mode, which accepts everyone on this machine"), ""),
 		e.callers(ctx, c, quiet),
 		e.certificate(c, quiet),
+		e.files(c.GuardedFiles()),
 	); err != nil {
 		return err
 	}
@@ -401,6 +402,11 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	c, err := r.connect()
 	if err != nil {
 		return err
+	}
+	if cmd.AuthTokenFile != "" {
+		if err := e.files([]settings.GuardedFile{{Name: "--auth-token-file", Path: cmd.AuthTokenFile}}); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

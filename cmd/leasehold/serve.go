@@ -62,6 +62,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	spareCollections()
+	if err := guardFiles(c, newLog(c.Log, s)); err != nil {
+		return err
+	}
 	written, err := openLogs(c, s)
 	if err != nil {
 		return err

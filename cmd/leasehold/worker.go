@@ -66,6 +66,9 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	}
 	audit := newLog(c.Log, s) // whatever the level
 	log := telemetry.AtLeast(c.Level(), audit)
+	if err := guardFiles(c, log); err != nil {
+		return err
+	}
 	observed, err := observe(ctx, c, log)
 	if err != nil {
 		return err

@@ -301,7 +301,13 @@ func StandIn(t testing.TB) *Server {
 	if err := m.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(m.Close)
+	t.Cleanup(func() {
+		// The connections have been cut. What still carries out a command needs the server that Close takes away.
+		for end := time.Now().Add(10 * time.Second); m.Server().ClientsLen() > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		m.Close()
+	})
 	s := &Server{proxy: newProxy(t, func() (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(context.Background(), "tcp", m.Addr())

@@ -137,6 +137,22 @@ func (c *Config) Authentication(otherwise string) string {
 // Authenticates reports whether callers must say who they are: by tokens of an issuer, or of a file.
 func (c *Config) Authenticates() bool { return c.AuthIssuer != "" || c.AuthTokens != "" }
 
+// GuardedFile is a file that grants rights or holds a secret.
+type GuardedFile struct{ Name, Path string } // the name is what set it, see [Config.Name]
+
+// GuardedFiles are those that the settings name.
+func (c *Config) GuardedFiles() (files []GuardedFile) {
+	for _, s := range Of(c.Entry) {
+		if !s.Guarded {
+			continue
+		}
+		if path, ok := s.field(c).(*string); ok && *path != "" {
+			files = append(files, GuardedFile{c.Name(s.Env), *path})
+		}
+	}
+	return files
+}
+
 // Forever is the duration of a setting that is off: longer than anything that is measured with it.
 const Forever = 100 * 365 * 24 * time.Hour
 

@@ -94,6 +94,7 @@ type Setting struct {
 	Entries     Entry    // that take it
 	Required    Entry    // that cannot start without it
 	Secret      bool     // never shown, and without a flag: others can read command lines
+	Guarded     bool     // a file that grants rights or holds a secret: others must not change it, nor read it
 	Off         bool     // a duration may also be "off", which is Forever
 	NotEmpty    bool     // an empty value is an error: counted as not set, it would turn a check of callers off
 	Variants    []Variant

@@ -184,12 +184,12 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.TLSCert },
 	},
 	{
-		Env: "LEASEHOLD_TLS_KEY", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
+		Env: "LEASEHOLD_TLS_KEY", Group: groupServer, Type: File, Placeholder: "FILE", Guarded: true, Entries: Serve,
 		Help:  "Key of the certificate, in PEM.",
 		field: func(c *Config) any { return &c.TLSKey },
 	},
 	{
-		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Entries: Serve,
+		Env: "LEASEHOLD_AUDIT_LOG", Group: groupServer, Type: File, Placeholder: "FILE", Guarded: true, Entries: Serve,
 		Help: "File that audit events are appended to, each a line of JSON. Without it they are in the log. It is made with access for its owner alone.",
 		More: "An event that the file does not take is in the log. Those of requests that were rejected before it was known who sent them are in FILE.rejected, " +
 			"of four files of 16 MiB, so that strangers push out no other. Each server has files of its own; keep them off the file system of the store " +
@@ -370,7 +370,7 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.RedisPassword },
 	},
 	{
-		Env: "LEASEHOLD_REDIS_PASSWORD_FILE", Group: groupRedis, Type: File, Placeholder: "FILE", Entries: onStores,
+		Env: "LEASEHOLD_REDIS_PASSWORD_FILE", Group: groupRedis, Type: File, Placeholder: "FILE", Guarded: true, Entries: onStores,
 		Help:  "File with the password instead, read again for each new connection: what replaces it needs no restart.",
 		field: func(c *Config) any { return &c.RedisPasswordFile },
 	},
@@ -414,7 +414,7 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.AuthIssuer },
 	},
 	{
-		Env: "LEASEHOLD_AUTH_TOKENS", Group: groupAuth, Type: File, Placeholder: "FILE", Entries: Serve,
+		Env: "LEASEHOLD_AUTH_TOKENS", Group: groupAuth, Type: File, Placeholder: "FILE", Guarded: true, Entries: Serve,
 		Help: "File of tokens that are accepted, as leasehold token new makes it: for servers without an issuer, or beside one. " +
 			"It is read again when it changes.",
 		More: "It has hashes of the tokens, and for each its subject, tenant, rights and end: see " +
@@ -579,7 +579,7 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.TargetToken },
 	},
 	{
-		Env: "LEASEHOLD_TARGET_TOKEN_FILE", Group: groupTasks, Type: File, Placeholder: "FILE", Entries: runsTasks,
+		Env: "LEASEHOLD_TARGET_TOKEN_FILE", Group: groupTasks, Type: File, Placeholder: "FILE", Guarded: true, Entries: runsTasks,
 		Help:  "File with the bearer token for the target, read for each run. {TARGET_TOKEN} holds the token itself.",
 		field: func(c *Config) any { return &c.TargetTokenFile },
 	},
