@@ -967,6 +967,9 @@ type CallerInfo struct {
 	// At The server's time.
 	At Time `json:"at"`
 
+	// Commit The commit that it was built from, if that is known.
+	Commit string `json:"commit,omitempty"`
+
 	// Development Whether callers name themselves and have all rights.
 	Development bool `json:"development"`
 
@@ -981,6 +984,9 @@ type CallerInfo struct {
 
 	// TenantID The only tenant that the caller may touch. Missing in development mode: any.
 	TenantID string `json:"tenant_id,omitempty"`
+
+	// Version The release that runs, or what Go made up for a build of a clone.
+	Version string `json:"version,omitempty"`
 
 	// Worker Whether the caller may run analyses.
 	Worker bool `json:"worker"`
@@ -1247,12 +1253,7 @@ type GiveUp = bool
 
 // Health defines model for Health.
 type Health struct {
-	// Commit Of `/healthz`: the commit that it was built from, if that is known.
-	Commit string `json:"commit,omitempty"`
 	Status string `json:"status"`
-
-	// Version Of `/healthz`: the release that runs, or what Go made up for a build of a clone.
-	Version string `json:"version,omitempty"`
 
 	// Warning Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same.
 	Warning string `json:"warning,omitempty"`

@@ -259,9 +259,8 @@ func (e *examination) certificate(c *settings.Config, log *slog.Logger) error {
 		return e.result("certificate", err, "", "")
 	}
 	if t == nil {
-		if host, _, err := net.SplitHostPort(c.Listen); err == nil && c.Authenticates() && !httpapi.Loopback(host) {
-			return e.tell("certificate", "warn", "none: what sends tokens to "+c.Listen+" must not send them in the clear",
-				"set "+c.Name("LEASEHOLD_TLS_CERT")+" and "+c.Name("LEASEHOLD_TLS_KEY")+", or end TLS in front of the server")
+		if detail, fix := tokensInTheClear(c); detail != "" {
+			return e.tell("certificate", "warn", detail, fix)
 		}
 		return e.tell("certificate", "ok", "none: the server speaks HTTP without TLS", "")
 	}
@@ -278,6 +277,16 @@ func (e *examination) certificate(c *settings.Config, log *slog.Logger) error {
 		return e.tell("certificate", "warn", "it ends at "+until, fix)
 	}
 	return e.tell("certificate", "ok", "until "+until, "")
+}
+
+// tokensInTheClear says that a server without a certificate is sent tokens from elsewhere, and what to do.
+func tokensInTheClear(c *settings.Config) (detail, fix string) {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil || c.TLSCert != "" || !c.Authenticates() || httpapi.Loopback(host) || c.CloudRun {
+		return "", ""
+	}
+	return "no certificate: what sends tokens to " + c.Listen + " must not send them in the clear",
+		"set " + c.Name("LEASEHOLD_TLS_CERT") + " and " + c.Name("LEASEHOLD_TLS_KEY") + ", or end TLS in front of the server"
 }
 
 // log tells how large SQLite's log is; one that is too large is among the warnings.
@@ -410,7 +419,6 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	own := buildinfo.This(version)
 	_, body, err := get(ctx, r.Server+"/healthz")
 	if err != nil {
 		fix := ""
@@ -423,19 +431,7 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 		return err
 	}
 	var health contracts.Health
-	probes := json.Unmarshal(body, &health) == nil && health.Version != ""
-	switch {
-	case !probes: // Cloud Run keeps paths that end in z for itself
-		err = e.tell("version", "skip", "/healthz does not say it", "")
-	case health.Version == own.Version:
-		err = e.tell("version", "ok", health.Version+", as this program", "")
-	default:
-		err = e.tell("version", "warn", "the server is "+health.Version+", this program is "+own.Version,
-			"docs/guides/releases.md says which go together")
-	}
-	if err != nil {
-		return err
-	}
+	probes := json.Unmarshal(body, &health) == nil && health.Status == "ok" // Cloud Run keeps paths that end in z for itself
 	begin := time.Now()
 	caller, err := c.Operations().Caller(ctx)
 	if err != nil {
@@ -450,7 +446,8 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	if caller.Development {
 		who = "development mode: everyone may do everything"
 	}
-	if err := errors.Join(e.tell("caller", "ok", who, ""), e.tenant(cmd.Tenant, caller)); err != nil {
+	if err := errors.Join(e.version(caller.Version), e.tell("caller", "ok", who, ""),
+		e.tenant(cmd.Tenant, caller)); err != nil {
 		return err
 	}
 	at, err := time.Parse(time.RFC3339, caller.At)
@@ -465,6 +462,19 @@ func (cmd *doctorCmd) server(ctx context.Context, e *examination) error {
 	}
 	return e.result("ready", ready(ctx, r), "the server's store takes writes",
 		"its log has the reason; run doctor where it runs, with its settings")
+}
+
+// version compares the server's version with this program's.
+func (e *examination) version(of string) error {
+	switch own := buildinfo.This(version).Version; of {
+	case "":
+		return e.tell("version", "skip", "the server does not say it", "")
+	case own:
+		return e.tell("version", "ok", of+", as this program", "")
+	default:
+		return e.tell("version", "warn", "the server is "+of+", this program is "+own,
+			"docs/guides/releases.md says which go together")
+	}
 }
 
 // tenant compares the tenant that commands name with the only one that the caller may touch.

@@ -3,13 +3,14 @@
 package main
 
 import (
-	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tokenfile"
 )
 
@@ -25,7 +26,7 @@ func TestGuardedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := []string{"--store", "memory", "--listen", "127.0.0.1:0", "--auth-tokens", path}
+	args := []string{"--store", "memory", "--listen", "127.0.0.1:0", "--auth-tokens", path}
 	for _, c := range []struct {
 		name         string
 		folder, file os.FileMode
@@ -44,32 +45,22 @@ func TestGuardedFiles(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			code, found, said := examine(t, settings...)
+			code, found, said := examine(t, args...)
 			if f, ok := found[c.finding]; !ok || !strings.Contains(f.Detail, c.says) || (code != 0) != c.refused {
 				t.Errorf("doctor: %d %+v %s", code, found, said)
 			}
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			listens := &heard{text: "listening on", then: stop}
-			var errs strings.Builder
-			code = run(ctx, append([]string{"serve"}, settings...), listens, &errs)
-			if refused := code == exitUsage; refused != c.refused || !strings.Contains(errs.String(), c.says) ||
-				!refused && code != 0 || c.refused && !strings.Contains(errs.String(), "--auth-tokens") {
-				t.Errorf("serve: %d %s", code, errs.String())
+			var out, errs strings.Builder
+			if c.refused {
+				code := run(t.Context(), append([]string{"serve"}, args...), &out, &errs)
+				if code != exitUsage || !strings.Contains(errs.String(), "--auth-tokens: "+path+": "+c.says) {
+					t.Errorf("serve: %d %s", code, errs.String())
+				}
+				return
+			}
+			err := guardFiles(&settings.Config{Entry: settings.Serve, AuthTokens: path}, slog.New(slog.NewTextHandler(&errs, nil)))
+			if err != nil || !strings.Contains(errs.String(), c.says) || (errs.Len() == 0) != (c.says == "") {
+				t.Errorf("serve: %v %s", err, errs.String())
 			}
 		})
 	}
-}
-
-// heard is an output that does something when it has a text.
-type heard struct {
-	text string
-	then func()
-}
-
-func (h *heard) Write(b []byte) (int, error) {
-	if strings.Contains(string(b), h.text) {
-		h.then()
-	}
-	return len(b), nil
 }

@@ -61,10 +61,10 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	spareCollections()
 	if err := guardFiles(c, newLog(c.Log, s)); err != nil {
 		return err
 	}
+	spareCollections()
 	written, err := openLogs(c, s)
 	if err != nil {
 		return err
@@ -156,8 +156,10 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	logStart(ctx, log, c, o.Build, where, slog.String("listen", l.Addr().String()),
 		slog.String("authentication", c.Authentication("development mode")), slog.String("audit", cmp.Or(c.AuditLog, "log")))
-	if detail, fix := auditBesideStore(c); detail != "" {
-		log.Warn(detail + ": " + fix)
+	for _, told := range []func(*settings.Config) (detail, fix string){auditBesideStore, tokensInTheClear} {
+		if detail, fix := told(c); detail != "" {
+			log.Warn(detail + ": " + fix)
+		}
 	}
 	url := certificate.scheme() + "://" + fromHere(l.Addr().String())
 	fmt.Fprintln(s.out, "listening on", url)

@@ -105,7 +105,7 @@ type Options struct {
 	// [metrics.Metrics.Observe].
 	Metrics *metrics.Metrics
 
-	// Build is what /healthz says of the program; its zero value says nothing.
+	// Build is what callers are told of the program (GET /v1/caller); its zero value says nothing.
 	Build buildinfo.Info
 
 	// Leaving is closed when the server is about to stop, and still serves: it is not ready from then on, and each
@@ -373,7 +373,7 @@ func (a *api) identify(r *http.Request) (Caller, error) {
 }
 
 func (a *api) healthz(w http.ResponseWriter, _ *http.Request) error {
-	return send(w, contracts.Health{Status: "ok", Version: a.build.Version, Commit: a.build.Commit})
+	return send(w, contracts.Health{Status: "ok"})
 }
 
 // document serves the contract.

@@ -360,6 +360,6 @@ func (a *api) getCaller(c call) (contracts.CallerInfo, error) {
 	return contracts.CallerInfo{
 		Subject: c.caller.Subject, TenantID: c.caller.Tenant, Administrator: c.caller.May(Admin),
 		Operator: c.caller.May(Operate), Worker: c.caller.May(Worker), MachineIDs: c.caller.May(MachineIDs),
-		Development: a.identity.Unverified(), At: direct.Time(a.now()),
+		Development: a.identity.Unverified(), Version: a.build.Version, Commit: a.build.Commit, At: direct.Time(a.now()),
 	}, nil
 }

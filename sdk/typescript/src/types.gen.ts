@@ -1480,6 +1480,10 @@ export interface components {
             readonly machine_ids: boolean;
             /** Whether callers name themselves and have all rights. */
             readonly development: boolean;
+            /** The release that runs, or what Go made up for a build of a clone. */
+            readonly version?: string;
+            /** The commit that it was built from, if that is known. */
+            readonly commit?: string;
             /** The server's time. */
             readonly at: components["schemas"]["Time"];
         };
@@ -1639,10 +1643,6 @@ export interface components {
         };
         readonly Health: {
             readonly status: "ok";
-            /** Of `/healthz`: the release that runs, or what Go made up for a build of a clone. */
-            readonly version?: string;
-            /** Of `/healthz`: the commit that it was built from, if that is known. */
-            readonly commit?: string;
             /** Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same. */
             readonly warning?: string;
         };
