@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -51,7 +52,9 @@ func TestGuardedFiles(t *testing.T) {
 			}
 			var out, errs strings.Builder
 			if c.refused {
-				code := run(t.Context(), append([]string{"serve"}, args...), &out, &errs)
+				over, end := context.WithCancel(t.Context())
+				end() // what starts all the same ends at once
+				code := run(over, append([]string{"serve"}, args...), &out, &errs)
 				if code != exitUsage || !strings.Contains(errs.String(), "--auth-tokens: "+path+": "+c.says) {
 					t.Errorf("serve: %d %s", code, errs.String())
 				}
