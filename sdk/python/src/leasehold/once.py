@@ -69,6 +69,7 @@ MIN_HEARTBEAT = 0.01
 MAX_REASON_BYTES = 1024
 RELEASE_TIME = 30.0  # seconds for releasing a run
 ENDING_TIME = 10.0  # seconds, at least, for storing the end of a run
+SPARE_TIME = 1.0  # seconds that a call with a time of its own leaves for what its caller has to do then
 WAITS = Backoff(0.2, 5.0)
 POLLS = Backoff(0.1, 1.0, equal_jitter=True)
 
@@ -499,6 +500,7 @@ class _Run:
         _check.function("warn", warn)
         self.on_refresh, self._warn = on_refresh, warn
         self.clock = clock or SYSTEM
+        self.ends_at: float | None = None  # when the call must have ended, if its caller has so much time and no more
         self.loop: asyncio.AbstractEventLoop | None = None  # that of the task which runs it
         self.failures = 0
         self.under_way = False  # a try has been sent, and not been answered
@@ -515,6 +517,10 @@ class _Run:
     def warning(self, text: str, err: BaseException) -> Blocks:
         """warn, as a step."""
         return Blocks(lambda: self.warn(text, err))
+
+    def within(self, seconds: float) -> float:
+        """So many seconds, but no more than the call has."""
+        return seconds if self.ends_at is None else max(0.01, min(seconds, self.ends_at - self.clock.monotonic()))
 
     def insist(
         self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Wires[Any]],
@@ -598,7 +604,7 @@ class _Run:
         until = self.clock.monotonic() + self.wait
         poll = 0
         while True:
-            g, began = yield from self.acquire(cancel, until + CALL_TIME - self.clock.monotonic())
+            g, began = yield from self.acquire(cancel, self.within(until + CALL_TIME - self.clock.monotonic()))
             left = until - self.clock.monotonic()
             if g.held is not None or g.reason != "locked" or left <= 0:
                 return g, began
@@ -697,7 +703,7 @@ class _Run:
                 done.set()
 
         in_background(_background, self.clock, work())
-        yield pause(self.clock, CALL_TIME, done)
+        yield pause(self.clock, self.within(CALL_TIME), done)
 
     def released(self, held: Held, failed: str) -> Steps[None]:
         try:
@@ -771,7 +777,7 @@ class _Run:
     def finish(self, lock: RunLock, held: Held, result: str | None, failed: str, done: Outcome) -> Steps[Outcome]:
         """Store the end, and insist on it for as long as the gate may accept it, which is as long as no other worker took over. The caller waits until the
         lock expires, and for a while at least; then it goes on in the background."""
-        out = yield from self.store(held, result, failed, done, max(lock._term.left, ENDING_TIME), None)
+        out = yield from self.store(held, result, failed, done, self.within(max(lock._term.left, ENDING_TIME)), None)
         if out.storing is not None:
             storing = out.storing
 
@@ -963,7 +969,7 @@ def fingerprint(value: object) -> str:
 def once(
     gate: Gate, *, key: str | Callable[..., str], ignore: Collection[str] = (), owner: str = "", ttl: float = 300.0, heartbeat: float | None = None,
     max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, warn: Callable[[BaseException], None] | None = None,
-    clock: Clock | None = None,
+    time_left: Callable[..., float] | None = None, clock: Clock | None = None,
 ) -> Callable[[F], F]:
     """A decorator: the function runs once for each key, and all calls return what it returned then, read from JSON.
 
@@ -974,6 +980,9 @@ def once(
     ignore
         The names of arguments that do not count, such as ("session",) or ("self",). All others are part of what the run is: their :func:`fingerprint` is compared with that of the key's
         first call, and a call with others is :class:`~leasehold.codes.RunDiffersError`. One that JSON does not have is an error, unless the key says it as {name}.
+    time_left
+        A function of the arguments that says for how many seconds the call can last, where it is killed or frozen after that (:mod:`leasehold.aws`). Then the lock lasts for so long, without
+        refreshes, instead of ttl: who comes again after that need not wait. Waiting and storing end a second before. With less than two seconds nothing runs: TimeoutError.
 
     The other settings are those of :func:`run`. What the function returns must be JSON of at most MAX_RESULT_BYTES, and every call, the first as well, gets what comes out of that: a tuple is a
     list. One that is not makes the run FAILED, with a :class:`PermanentError`: the work is done, and not done again. An exception of the function is a failed
@@ -982,6 +991,7 @@ def once(
     :func:`current` is the lock. It works on functions, coroutine functions and handlers of AWS Lambda.
     """
 
+    _check.function("time_left", time_left)
     if not isinstance(key, str) and not callable(key):
         raise InvalidSettingError("key", f"is {_check.show(key)}: must be a str or a function")
 
@@ -997,9 +1007,19 @@ def once(
             bound.apply_defaults()
             run_id = _run_name("key", key(*args, **kwargs) if callable(key) else cast(_input.Key, made).of(bound.arguments))
             about = _input.of_arguments(bound.arguments, left_out, made.whole if made else (), fingerprint)
-            return _Run(
-                gate, run_id, owner=owner, request_id="", ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait, fingerprint=about,
-                on_refresh=None, warn=warn, clock=clock, write=read.written)
+            lasts, beats, left = ttl, heartbeat, math.inf
+            if time_left is not None:
+                left = _check.number("time_left", time_left(*args, **kwargs)) - SPARE_TIME
+                if left < SPARE_TIME:
+                    raise TimeoutError(f"nothing ran: {left + SPARE_TIME:.3g} s are left, and {2 * SPARE_TIME:.3g} s are needed")
+                lasts = min(math.ceil(left + SPARE_TIME), _check.MAX_TTL)
+                beats = lasts - MIN_HEARTBEAT
+            r = _Run(
+                gate, run_id, owner=owner, request_id="", ttl=lasts, heartbeat=beats, max_failures=max_failures, max_takeovers=max_takeovers,
+                wait=min(_check.seconds("wait", wait), left),
+                fingerprint=about, on_refresh=None, warn=warn, clock=clock, write=read.written)
+            r.ends_at = None if time_left is None else r.clock.monotonic() + left
+            return r
 
         if inspect.iscoroutinefunction(f) or inspect.iscoroutinefunction(getattr(f, "__call__", None)):
 
