@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -266,10 +268,11 @@ func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error 
 	if c.Follow {
 		q.Wait = eventWait
 	}
-	answered := false
+	answered := false // before that the address may be wrong
 	for events := cluster.NewEventReader(server, q); ; {
 		page, more, err := events.Next(ctx)
-		if c.Follow && answered && err != nil && unavailable(p.outcome(err)) && ctx.Err() == nil {
+		slow, ok := errors.AsType[*url.Error](err)
+		if c.Follow && (answered || ok && slow.Timeout()) && unavailable(p.outcome(err)) && ctx.Err() == nil {
 			if _, err := fmt.Fprintf(s.err, "leasehold: %v; asking again\n", p.outcome(err)); err != nil {
 				return err
 			}
