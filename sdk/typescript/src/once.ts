@@ -39,8 +39,8 @@ export interface RunOptions {
   /** How long to wait for another worker that runs it; not at all if left out. */
   readonly wait?: number
   /**
-   * How long to ask for the run at most while the server does not respond at all, whatever `wait` is; a third of that while it refuses connections, or says that it is unavailable. Left
-   * out, it is 5000 beside `wait` for both.
+   * How long to ask for the run at most while the server does not respond, whatever `wait` is; after a try that failed, which one without a response does after two seconds, no longer
+   * than a third of that. Left out, it is 5000 beside `wait`.
    */
   readonly retryFor?: number
   /** Stops the run: its signal is aborted, and the lock is released. */

@@ -44,12 +44,6 @@ interface Call {
 
 class Failed extends Error {}
 
-/** Digests that are being made, outside of the event loop. */
-let digests = 0
-const { subtle } = crypto
-const digest = subtle.digest.bind(subtle)
-subtle.digest = (...args) => (digests++, digest(...args).finally(() => digests--))
-
 /** The neutral class of an error. */
 function classOf(e: unknown, call: Call): Record<string, unknown> {
   if (e === call.stop.signal.reason && call.stop.signal.aborted) return { class: 'cancelled' }
@@ -109,8 +103,7 @@ class Runner {
   /** Lets the client do what it does now: until each of its requests has been answered, waits for a step, or is stuck. The result is how many wait. */
   async quiet(): Promise<number> {
     for (;;) {
-      do await settle()
-      while (digests > 0)
+      await settle()
       const open = [...this.sent].filter((s) => !s.stuck).length
       if (open === 0) return 0
       const waiting = await this.waiting(this.repeats.size > 0 ? 0.02 : 0.2)

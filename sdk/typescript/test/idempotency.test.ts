@@ -8,41 +8,9 @@ import { fileURLToPath } from 'node:url'
 import { Idempotency, type IdempotencyOptions, idempotent, node, storeSuccess } from '../src/idempotency.js'
 import { InvalidSettingError } from '../src/index.js'
 import { Runs } from '../src/once.js'
+import { Gate } from './gate.js'
 import { bounded, leasehold, start, withoutGo } from './player.js'
-import { FakeClock, type Sent, json, problem, settle } from './world.js'
-
-/** A gate of runs by the rule: a lock expires, a late end is accepted if no other worker has begun. */
-class Gate {
-  readonly sent: Sent[] = []
-  away = false
-  readonly runs = new Map<string, { token: number; until: number; print?: unknown; result?: unknown }>()
-
-  constructor(readonly clock: FakeClock) {}
-
-  readonly fetch = (async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
-    const path = new URL(String(input)).pathname
-    const [id = '', what = ''] = path.split('/').slice(-2)
-    const body = JSON.parse(String(init?.body)) as Record<string, unknown>
-    this.sent.push({ method: 'POST', path, body, at: this.clock.mono })
-    if (this.away) throw new TypeError('fetch failed')
-    const run = this.runs.get(id)
-    const ttl = Number(body['ttl_seconds']) * 1000
-    if (what === 'begin') {
-      if (body['give_up']) return new Response(null, { status: 204 })
-      if (run?.print !== undefined && run.print !== body['fingerprint']) return problem('RUN_DIFFERS', 422)
-      if (run?.result !== undefined) return json({ run_id: id, acquired: false, reason: 'already_finished', status: 'READY', result: run.result })
-      if (run && run.until > this.clock.time) return json({ run_id: id, acquired: false, reason: 'locked', retry_after_ms: Math.ceil(run.until - this.clock.time) })
-      const next = { token: (run?.token ?? 0) + 1, until: this.clock.time + ttl, print: body['fingerprint'] }
-      this.runs.set(id, next)
-      return json({ run_id: id, acquired: true, owner_id: body['owner_id'], fencing_token: next.token, runs: 1, failures: 0, remaining_ms: ttl })
-    }
-    if (!run || run.token !== body['fencing_token'] || run.result !== undefined) return problem('LEASE_LOST', 409)
-    if (what === 'refresh') run.until = this.clock.time + ttl
-    if (what === 'release') run.until = 0
-    if (what === 'finish') run.result = body['result']
-    return json({ run_id: id, fencing_token: run.token, remaining_ms: ttl, ...(body['status'] !== undefined && { status: body['status'] }) })
-  }) as typeof fetch
-}
+import { FakeClock, settle } from './world.js'
 
 interface Process { handle(body?: string, init?: RequestInit): Promise<Response>; once: Idempotency; warnings: unknown[] }
 
@@ -65,14 +33,6 @@ function world() {
   return { clock, gate, made, process }
 }
 
-/** Lets digests and streams, which are made outside of the event loop, have their time. */
-async function ready(): Promise<void> {
-  for (let i = 0; i < 5; i++) {
-    await new Promise((resolve) => setTimeout(resolve, 1))
-    await settle()
-  }
-}
-
 describe('a gate that is away', () => {
   for (const ttl of [3000, 30_000]) {
     for (const away of [15_000, 40_000, 90_000]) {
@@ -87,7 +47,6 @@ describe('a gate that is away', () => {
           clock.after(from + away, () => (gate.away = false))
           for (let passed = 0; passed < from + away + 5000; passed += 2500) {
             asked.push(here.handle())
-            await ready()
             await clock.pass(2500)
           }
           await clock.pass(15_000)
@@ -134,7 +93,7 @@ test('a storm of retries at four processes: one payment, and each its response',
   const { clock, made, process } = world()
   const all = Array.from({ length: 4 }, () => process())
   const asked = Array.from({ length: 64 }, (_, i) => (all[i % 4] as Process).handle())
-  await ready()
+  await settle()
   const got = await clock.until(Promise.all(asked))
   assert.deepEqual(new Set(await Promise.all(got.map((r) => r.text()))), new Set(['payment 1 of ten']))
   assert.deepEqual([got.filter((r) => r.headers.get('idempotency-replayed') === null).length, made.payments], [1, 1])
