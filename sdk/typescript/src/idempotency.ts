@@ -101,7 +101,7 @@ function replay({ status, header, bytes, body }: Stored): Response {
   return new Response((body.length > 0 ? body : null) as BodyInit, { status, headers })
 }
 
-const silence = 4500 // for which a gate may not respond before the handler begins; a third of it while it refuses
+const silence = 1500 // for which a gate is asked again that does not respond, before the handler begins
 const inside = new WeakMap<object, { run: Idempotent; ids: readonly string[] }>()
 
 /** What a handler knows of the run that it is in; undefined for a request without a key. The argument is what the framework calls a request: a Request, the context of Hono. */

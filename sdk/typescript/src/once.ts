@@ -39,8 +39,8 @@ export interface RunOptions {
   /** How long to wait for another worker that runs it; not at all if left out. */
   readonly wait?: number
   /**
-   * How long to ask for the run at most while the server does not respond, whatever `wait` is; after a try that failed, which one without a response does after two seconds, no longer
-   * than a third of that. Left out, it is 5000 beside `wait`.
+   * How long to ask for the run while the server does not respond, whatever `wait` is, counted from the first try without a response. That one may take two seconds. Left out, it is 5000
+   * beside `wait`.
    */
   readonly retryFor?: number
   /** Stops the run: its signal is aborted, and the lock is released. */
@@ -292,7 +292,7 @@ export class Runs {
   async #wait(id: string, path: string, begin: object, ttl: number, o: RunOptions): Promise<Grant | Outcome> {
     const clock = this.#server.clock
     const end = add(moment(clock), o.wait ?? 0)
-    const scope = new Scope(o.signal).within(clock, (o.wait ?? 0) + (o.retryFor ?? callTime), noResponse)
+    const scope = new Scope(o.signal).within(clock, (o.wait ?? 0) + Math.max(tryTime(0), o.retryFor ?? callTime), noResponse)
     try {
       for (let poll = 0; ; poll++) {
         const got = await this.#begin(id, path, begin, ttl, scope, o.retryFor)
@@ -310,7 +310,7 @@ export class Runs {
   /** Asks until there is a response. What came of requests without one is given up when it ends otherwise, in the background. */
   async #begin(id: string, path: string, begin: object, ttl: number, scope: Scope, most = Infinity): Promise<Grant | Outcome> {
     const clock = this.#server.clock
-    const late = new Scope(scope.signal).within(clock, Math.min(most, scope.left(clock)), noResponse)
+    const late = new Scope(scope.signal).within(clock, scope.left(clock), noResponse)
     const since = moment(clock)
     const where = `${path}/${this.#o.analyses ? 'lock' : 'begin'}`
     let body = { owner_id: this.#server.owner, request_id: randomID(), ...begin }
@@ -342,7 +342,7 @@ export class Runs {
           if (late.signal.aborted) throw last ?? error
           last = error
           this.#warn(error)
-          late.within(clock, Math.max(0, most / 3 - elapsed(clock, since)), noResponse)
+          late.within(clock, Math.max(0, most - elapsed(clock, since)), noResponse)
           if (!(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
         }
       }

@@ -65,6 +65,7 @@ describe('a gate that is away', () => {
     clock.after(1000, () => (gate.away = true))
     const response = await clock.until(here.handle())
     assert.deepEqual([response.status, response.headers.get('set-cookie')], [201, 'secret'])
+    assert.equal((await clock.until(here.handle('tens'))).status, 422)
     const began = clock.mono
     const [id] = [...gate.runs.keys()]
     assert.deepEqual(await clock.until(here.once.close(20_000)), [id])
