@@ -10,8 +10,11 @@ import { LeaseholdError } from './fault.js'
 import { isFinal } from './judge.js'
 import { type Outcome, type Run, type Runs, UncountedError } from './once.js'
 import type { AbortSignal, Request, Response } from './platform.js'
-import { type Print, type Stored, differs, hash, print, readKey, readRecord, record } from './stored.js'
+import { type Answer, type Print, type Stored, again, broken, differs, fault, hash, lost, missing, print, problem, readKey, readRecord, record, replay, reused, running, unavailable } from './stored.js'
 import { type Moment, Scope, add, callTime, moment, patience, until } from './time.js'
+
+export { node } from './connect.js'
+export type { NodeRequest, NodeResponse } from './connect.js'
 
 /** Which responses are stored; the others leave the key free for another run of the handler. It is asked with 500 if the handler threw, or had no response. */
 export type StoreRule = (status: number, headers: { get(name: string): string | null }) => boolean
@@ -75,31 +78,7 @@ export interface Incoming {
 }
 
 interface Call<Q> extends Print { of: Q; next: (run?: Idempotent) => unknown; signal: AbortSignal | undefined; id: string; end: Moment; spent: boolean }
-interface Made extends Outgoing { keep: boolean; thrown: boolean; error?: unknown }
-interface Outgoing { response: Response; text: string; stored: Stored }
-type Answer = () => Response
-
-const docs = 'https://github.com/leasehold-dev/leasehold/blob/main/docs/guides/idempotency.md#'
-const problem = (status: number, code: string, title: string, detail: string, retryAfter = 0): Answer => () =>
-  new Response(`${JSON.stringify({ type: docs + code.toLowerCase(), title, status, code, retryable: retryAfter > 0, detail })}\n`, {
-    status, headers: { 'content-type': 'application/problem+json', ...(retryAfter > 0 && { 'retry-after': String(Math.ceil(Math.max(1000, retryAfter) / 1000)) }) },
-  })
-const reused = problem(422, 'IDEMPOTENCY_KEY_REUSED', 'idempotency key used before', 'this key was used before for another request: use a new key for a new request')
-const fault = problem(500, 'IDEMPOTENCY_FAULT', 'idempotency cannot be ensured', "the server's log has the reason; this request did not run")
-const unavailable = problem(503, 'IDEMPOTENCY_UNAVAILABLE', 'idempotency cannot be ensured just now', 'this request did not run: send it again, with the same key', 1000)
-const lost = problem(503, 'IDEMPOTENT_REQUEST_INTERRUPTED', 'request was interrupted', 'it began, and its response was not stored: send it again, with the same key', 1000)
-const running = (after: number) => problem(409, 'IDEMPOTENT_REQUEST_RUNNING', 'request is under way', 'send it again, with the same key, and get its response', after)
-const again = (stored: boolean) => (stored ? 'find out what it did before you send it under another key' : 'send it again, with the same key')
-const broken = (stored: boolean) => problem(500, 'IDEMPOTENT_REQUEST_FAILED', 'request failed', `it began and broke off: ${again(stored)}`, stored ? 0 : 1000)
-const missing = (stored: boolean) => problem(500, 'IDEMPOTENT_RESPONSE_MISSING', 'response is missing', `it was carried out and left no response: ${again(stored)}`, stored ? 0 : 1000)
-
-/** A stored response, as later callers get it. */
-function replay({ status, header, bytes, body }: Stored): Response {
-  if (!body) return problem(409, 'IDEMPOTENT_RESPONSE_NOT_STORED', 'response was not stored', `the request was carried out before, with the status ${status}; its response of ${bytes} bytes was too large to be stored`)()
-  const headers = new Headers({ 'idempotency-replayed': 'true' })
-  for (const [name, value] of new URLSearchParams(header)) headers.append(name, value)
-  return new Response((body.length > 0 ? body : null) as BodyInit, { status, headers })
-}
+interface Made { response: Response; text: string; stored: Stored; keep: boolean; thrown: boolean; error?: unknown }
 
 const silence = 1500 // for which a gate is asked again that does not respond, before the handler begins
 const inside = new WeakMap<object, { run: Idempotent; ids: readonly string[] }>()
@@ -133,6 +112,7 @@ export class Idempotency<Q extends object = Request> {
     for (const field of ['scope', 'store', 'onWarning'] as const) checkFunction(field, this.#o[field])
     for (const field of ['wait', 'maxBody'] as const) checkNumber(field, this.#o[field], 0, Infinity)
     checkNumber('ttl', this.#o.ttl, 1000, 86_400_000, 1000)
+    new Headers([...this.#o.headers, ...this.#o.replay].map((name): [string, string] => [name, ''])) // throws for what is no name
   }
 
   /** A handler of `fetch` that runs another one once for each key. */
@@ -279,7 +259,12 @@ export class Idempotency<Q extends object = Request> {
       this.#warn(c.of, (error = e))
     }
     const failed = thrown || !response
-    const keep = !nothing && this.#o.store(failed ? 500 : response!.status, failed ? new Headers() : response!.headers)
+    let keep = !nothing
+    try {
+      keep &&= this.#o.store(failed ? 500 : response!.status, failed ? new Headers() : response!.headers)
+    } catch (e) {
+      this.#warn(c.of, e) // the handler ran all the same
+    }
     if (!thrown && !response) this.#warn(c.of, 'the handler ended without a response: that is not taken for a success')
     if (failed) {
       response = (thrown ? broken : missing)(keep)()
@@ -328,122 +313,4 @@ export function hono<C extends { req: { raw: Request }; res: Response | undefine
     c.res = undefined // whose fields would be kept
     c.res = response as Response
   }
-}
-
-/** A request of Node, with its frameworks' additions: Express has originalUrl, and rawBody is what a parser outside has kept. */
-export interface NodeRequest {
-  readonly method?: string | undefined
-  readonly url?: string | undefined
-  readonly originalUrl?: string
-  readonly rawBody?: Uint8Array | string
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  readonly complete: boolean
-  readonly readableDidRead: boolean
-  read(): unknown
-  unshift(chunk: Uint8Array): void
-  on(event: string, call: () => void): unknown
-  off(event: string, call: () => void): unknown
-}
-
-/** A response of Node. */
-export interface NodeResponse {
-  statusCode: number
-  getHeaders(): Readonly<Record<string, number | string | readonly string[] | undefined>>
-  setHeader(name: string, value: string | readonly string[]): unknown
-  removeHeader(name: string): void
-  on(event: string, call: () => void): unknown
-  end(body: Uint8Array): unknown
-}
-
-/**
- * A middleware of Node. In Express: app.use('/payments', node(idempotency)), before what reads bodies. In Fastify, with a middleware that was made once:
- * fastify.addHook('onRequest', (request, reply, done) => middleware(request.raw, reply.raw, done)).
- */
-export function node<Q extends NodeRequest>(m: Idempotency<Q>): (req: Q, res: NodeResponse, next: (error?: unknown) => void) => void {
-  return (req, res, next) => {
-    const { url, originalUrl = url, headers } = req
-    const left = new AbortController()
-    res.on('close', () => left.abort())
-    let own: Captured | undefined
-    const get = (name: string) => (headers[name.toLowerCase()] === undefined ? null : String(headers[name.toLowerCase()]))
-    const incoming: Incoming = { method: req.method ?? '', url: `http://${get('host')}${originalUrl}`, headers: { get }, signal: left.signal, read: (most) => readNode(req, most) }
-    const answer = async () => {
-      const response = (await m.handle(incoming, async (run) => (run ? (own = await capture(res, next)).response : void next()), req)) as Response | undefined
-      own?.restore()
-      if (!response || response === own?.response) return own?.send()
-      for (const name of Object.keys(res.getHeaders())) res.removeHeader(name) // of what was another's in the end
-      response.headers.forEach((value, name) => void res.setHeader(name, value))
-      res.statusCode = response.status
-      res.end(new Uint8Array(await response.arrayBuffer()))
-    }
-    answer().catch(next)
-  }
-}
-
-const bodies = new WeakMap<object, Uint8Array>()
-
-/** Reads a body, and puts it back before the end of the stream is told. */
-async function readNode(req: NodeRequest, most: number): Promise<Uint8Array | undefined | null> {
-  const before = bodies.get(req) ?? (typeof req.rawBody === 'string' ? new TextEncoder().encode(req.rawBody) : req.rawBody)
-  if (before) return before
-  if (!req.headers['transfer-encoding'] && !Number(req.headers['content-length'])) return new Uint8Array()
-  if (req.readableDidRead) return null
-  const chunks: Uint8Array[] = []
-  let size = 0
-  return new Promise((resolve, reject) => {
-    const over = () => void [req.off('readable', look), req.off('close', broke)]
-    const broke = () => (over(), reject(new LeaseholdError('the body ended before it was whole')))
-    const look = () => {
-      for (let chunk; (chunk = req.read() as Uint8Array | null); size += chunk.length) chunks.push(chunk)
-      if (size > most) return over(), resolve(undefined)
-      if (!req.complete) return
-      over()
-      const body = Buffer.concat(chunks)
-      if (size > 0) req.unshift(body)
-      bodies.set(req, body)
-      resolve(body)
-    }
-    req.on('readable', look)
-    req.on('close', broke)
-  })
-}
-
-interface Captured { response: Response; restore(): void; send(): void }
-
-/** Runs the rest of the program, and keeps what it writes until it ends. */
-function capture(res: NodeResponse, next: () => void): Promise<Captured> {
-  type Writes = Record<'writeHead' | 'write' | 'end' | 'flushHeaders', unknown>
-  const { writeHead, write, end, flushHeaders } = res as unknown as Writes
-  const chunks: Uint8Array[] = []
-  const push = (...[chunk, encoding, done]: unknown[]) => {
-    if (typeof chunk === 'string') chunks.push(Buffer.from(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8'))
-    else if (chunk instanceof Uint8Array) chunks.push(chunk)
-    return [chunk, encoding, done].find((f) => typeof f === 'function') as (() => void) | undefined
-  }
-  const set = (name: string, value: unknown) => value === undefined || res.setHeader(name, typeof value === 'number' ? String(value) : (value as string | string[]))
-  return new Promise((resolve) => {
-    Object.assign(res, {
-      flushHeaders: () => undefined,
-      writeHead(status: number, ...rest: unknown[]) {
-        res.statusCode = status
-        const fields = rest.at(-1)
-        if (Array.isArray(fields)) for (let i = 0; i + 1 < fields.length; i += 2) set(String(fields[i]), fields[i + 1])
-        else if (typeof fields === 'object') for (const [name, value] of Object.entries(fields ?? {})) set(name, value)
-        return res
-      },
-      write: (...args: unknown[]) => (push(...args)?.(), true),
-      end(...args: unknown[]) {
-        const done = push(...args)
-        const body = Buffer.concat(chunks)
-        const headers = new Headers()
-        for (const [name, value] of Object.entries(res.getHeaders())) for (const v of [value].flat()) headers.append(name, String(v))
-        const bare = body.length === 0 || [204, 205, 304].includes(res.statusCode)
-        const response = new Response(bare ? null : body, { status: res.statusCode, headers })
-        const send = () => void (res.end as (...args: unknown[]) => void)(body, done)
-        resolve({ response, restore: () => void Object.assign(res, { writeHead, write, end, flushHeaders }), send })
-        return res
-      },
-    })
-    next()
-  })
 }

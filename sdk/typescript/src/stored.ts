@@ -1,5 +1,6 @@
 /**
- * What a request with an Idempotency-Key is, and its response as it is stored: the same bytes in all languages (contracts/conformance/README.md).
+ * What a request with an Idempotency-Key is, its response as it is stored, and those of the middleware itself: the same
+ * bytes in all languages (contracts/conformance/README.md).
  *
  * @module
  */
@@ -122,4 +123,30 @@ export function readRecord(text: string): Stored {
   const body = form === 'text' ? utf8.encode(rest) : form === 'base64' ? Uint8Array.from(atob(rest), (c) => c.charCodeAt(0)) : undefined
   if (v !== 1 || !(status >= 200 && status <= 599) || (body ? body.length !== bytes : form !== 'none')) throw new LeaseholdError('the stored text is no response of this middleware, or of a later version of it')
   return { status, header, bytes, body, parts }
+}
+
+/** Makes a response, whenever it is needed. */
+export type Answer = () => Response
+
+const docs = 'https://github.com/leasehold-dev/leasehold/blob/main/docs/guides/idempotency.md#'
+/** A response of the middleware itself (RFC 9457). With retryAfter, in milliseconds, the same request may succeed later. */
+export const problem = (status: number, code: string, title: string, detail: string, retryAfter = 0): Answer => () =>
+  new Response(`${JSON.stringify({ type: docs + code.toLowerCase(), title, status, code, retryable: retryAfter > 0, detail })}\n`, {
+    status, headers: { 'content-type': 'application/problem+json', ...(retryAfter > 0 && { 'retry-after': String(Math.ceil(Math.max(1000, retryAfter) / 1000)) }) },
+  })
+export const reused = problem(422, 'IDEMPOTENCY_KEY_REUSED', 'idempotency key used before', 'this key was used before for another request: use a new key for a new request')
+export const fault = problem(500, 'IDEMPOTENCY_FAULT', 'idempotency cannot be ensured', "the server's log has the reason; this request did not run")
+export const unavailable = problem(503, 'IDEMPOTENCY_UNAVAILABLE', 'idempotency cannot be ensured just now', 'this request did not run: send it again, with the same key', 1000)
+export const lost = problem(503, 'IDEMPOTENT_REQUEST_INTERRUPTED', 'request was interrupted', 'it began, and its response was not stored: send it again, with the same key', 1000)
+export const running = (after: number) => problem(409, 'IDEMPOTENT_REQUEST_RUNNING', 'request is under way', 'send it again, with the same key, and get its response', after)
+export const again = (stored: boolean) => (stored ? 'find out what it did before you send it under another key' : 'send it again, with the same key')
+export const broken = (stored: boolean) => problem(500, 'IDEMPOTENT_REQUEST_FAILED', 'request failed', `it began and broke off: ${again(stored)}`, stored ? 0 : 1000)
+export const missing = (stored: boolean) => problem(500, 'IDEMPOTENT_RESPONSE_MISSING', 'response is missing', `it was carried out and left no response: ${again(stored)}`, stored ? 0 : 1000)
+
+/** A stored response, as later callers get it. */
+export function replay({ status, header, bytes, body }: Stored): Response {
+  if (!body) return problem(409, 'IDEMPOTENT_RESPONSE_NOT_STORED', 'response was not stored', `the request was carried out before, with the status ${status}; its response of ${bytes} bytes was too large to be stored`)()
+  const headers = new Headers({ 'idempotency-replayed': 'true' })
+  for (const [name, value] of new URLSearchParams(header)) headers.append(name, value)
+  return new Response((body.length > 0 ? body : null) as BodyInit, { status, headers })
 }

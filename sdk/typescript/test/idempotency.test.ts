@@ -114,6 +114,16 @@ test('what is compared: chosen header fields, a chosen part of the body, and the
   }
 })
 
+test('a rule of what is stored that fails disturbs no request: the handler ran, and its response is stored', async () => {
+  const { clock, made, process } = world()
+  const here = process({ store: () => { throw new RangeError('no rule') } })
+  for (const replayed of [null, 'true']) {
+    const response = await clock.until(here.handle())
+    assert.deepEqual([response.status, response.headers.get('idempotency-replayed'), made.payments], [201, replayed, 1])
+  }
+  assert.match(String(here.warnings), /no rule/)
+})
+
 test('a middleware behind one of its name lets requests pass; settings that cannot work are refused', async () => {
   const { clock, gate } = world()
   const warnings: unknown[] = []
@@ -122,6 +132,7 @@ test('a middleware behind one of its name lets requests pass; settings that cann
   const handler = once.wrap(once.wrap(async (request) => new Response(String(idempotent(request)?.token), { status: 200 })))
   const response = await handler(new Request('http://pay.test/', { method: 'POST', headers: { 'idempotency-key': 'k1' } }))
   assert.deepEqual([await response.text(), warnings.length], ['1', 1])
+  assert.throws(() => new Idempotency(runs, { name: 'x', scope: () => 'y', replay: ['not a name'] }), TypeError)
   for (const [field, o] of Object.entries({ name: { name: '' }, scope: { scope: 5 }, ttl: { ttl: 1500 }, wait: { wait: -1 } })) {
     assert.throws(() => new Idempotency(runs, { name: 'x', scope: () => 'y', ...o } as never), (e: unknown) => e instanceof InvalidSettingError && e.field === field)
   }
@@ -138,14 +149,14 @@ describe('in Node', () => {
     r.end(body)
   })
 
-  async function serve(handler: (req: import('node:http').IncomingMessage, res: import('node:http').ServerResponse) => void, o: object = {}) {
+  async function serve(handler: (req: import('node:http').IncomingMessage, res: import('node:http').ServerResponse) => void, o: object = {}, before?: (req: import('node:http').IncomingMessage) => Promise<void>) {
     const gate = new Gate(new FakeClock())
     const once = new Idempotency<import('node:http').IncomingMessage>(new Runs({ url: 'https://locks.test', tenant: 'acme', fetch: gate.fetch }), {
       name: 'payments', scope: () => 'ann', onWarning: () => undefined, ...o,
     })
     gate.clock.time = Date.now()
     const middleware = node(once)
-    const server = createServer((req, res) => middleware(req, res, (e) => (e === undefined ? handler(req, res) : res.writeHead(500).end(String(e)))))
+    const server = createServer((req, res) => void (before?.(req) ?? Promise.resolve()).then(() => middleware(req, res, (e) => (e === undefined ? handler(req, res) : res.writeHead(500).end(String(e))))))
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     after(() => server.close().closeAllConnections())
     return { port: (server.address() as AddressInfo).port, gate }
@@ -180,6 +191,19 @@ describe('in Node', () => {
     assert.equal((await post(port, 'x'.repeat(500), { 'idempotency-key': '"k2"' })).body, '500')
     assert.equal((await post(port, 'x'.repeat(5000), { 'idempotency-key': 'k3' })).status, 413)
     assert.equal(gate.runs.size, 2)
+  })
+
+  test('a body that was read before: what a parser has kept of it is compared, and without that the request is refused', async () => {
+    const { port } = await serve((req, res) => void res.end(String((req as { rawBody?: Buffer }).rawBody)), {}, async (req) => {
+      const chunks: Buffer[] = []
+      for await (const chunk of req) chunks.push(chunk as Buffer)
+      if (req.headers['content-type'] === 'text/plain') Object.assign(req, { rawBody: Buffer.concat(chunks) })
+    })
+    assert.equal((await post(port, 'ten')).body, 'ten')
+    assert.equal((await post(port, 'ten')).headers['idempotency-replayed'], 'true')
+    assert.equal((await post(port, 'tens')).status, 422)
+    const refused = await post(port, 'ten', { 'content-type': 'application/json' })
+    assert.deepEqual([refused.status, (JSON.parse(refused.body) as { code: string }).code], [500, 'IDEMPOTENCY_BODY_CONSUMED'])
   })
 
   test('a handler that ends with 204, and one without a body', async () => {
