@@ -5,7 +5,7 @@
  */
 import { checkFunction } from './check.js'
 import { LeaseholdError } from './fault.js'
-import { NotStoredError, type Run, type RunOptions, type Runs } from './once.js'
+import { RunNotStoredError, type Run, type RunOptions, type Runs } from './once.js'
 import { Scope } from './time.js'
 
 /** What a handler needs of the context of its call. */
@@ -96,7 +96,7 @@ export function batch<B, R extends SQSRecord = SQSRecord>(runs: Runs, work: (bod
           if (failed) throw new LeaseholdError('a message of its group before it comes again', { cause: failed })
           await one(record)
         } catch (error) {
-          if (error instanceof NotStoredError) continue
+          if (error instanceof RunNotStoredError) continue
           failed ??= error
           batchItemFailures.push({ itemIdentifier: record.messageId })
           onFailure?.(error, record)

@@ -120,8 +120,12 @@ export class UncountedError extends LeaseholdError {
 }
 
 /** The work is done, and its end is not stored: see {@link Outcome.storing}, and {@link Runs.close}. */
-export class NotStoredError extends LeaseholdError {
-  override readonly name = 'NotStoredError'
+export class RunNotStoredError extends LeaseholdError {
+  override readonly name = 'RunNotStoredError'
+  /** What the work of {@link Runs.once} returned all the same. */
+  value?: unknown
+  /** Its end, if it is still sent. */
+  storing?: Storing
 }
 
 const insistTime = 30_000 // for releasing the lock of a run
@@ -157,7 +161,7 @@ export class Runs {
    * @param id the name of the run; of several parts see {@link key}
    * @param input what the work depends on and the name does not say: any value of JSON. Its {@link fingerprint} is compared with that of the run's first call, and another one is a
    * RunDiffersError. null compares nothing.
-   * @throws the error of the work, a {@link PermanentError}, {@link RunLockedError}, {@link RunFailedError}, {@link NotStoredError}, {@link LockLostError}, an ApiError, or the reason of
+   * @throws the error of the work, a {@link PermanentError}, {@link RunLockedError}, {@link RunFailedError}, {@link RunNotStoredError}, {@link LockLostError}, an ApiError, or the reason of
    * the signal
    */
   async once<T>(id: string, input: unknown, work: (run: Run) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
@@ -196,6 +200,8 @@ export class Runs {
         }
       case 'locked':
         throw new RunLockedError(`another worker runs ${id}`, o.retryAfter ?? 0)
+      case 'not_stored':
+        throw Object.assign(o.error as RunNotStoredError, { value: result })
       default:
         throw o.error
     }
@@ -415,7 +421,7 @@ export class Runs {
       const most = Math.max(term.left, endingTime)
       const end = add(moment(clock), most)
       const stop = new Scope()
-      const unstored = (cause?: unknown) => new NotStoredError(`the work is done, and the end of run ${g.run.id} is not stored`, { cause })
+      const unstored = (cause?: unknown) => new RunNotStoredError(`the work is done, and the end of run ${g.run.id} is not stored`, { cause })
       const store = async (body: object, done: Outcome): Promise<Outcome> => {
         const e = await send('finish', body, stop, () => Math.max(until(clock, end), 3 * longestPause))
         if (e === undefined) return done
@@ -433,7 +439,7 @@ export class Runs {
       void work.then(() => this.#storing.delete(storing))
       return patience(clock, work, most + graceTime, o.signal, () => {
         void work.then((out) => out.status === done.status || this.#warn(out.error))
-        return { ...done, status: 'not_stored', error: unstored(done.error), storing }
+        return { ...done, status: 'not_stored', error: Object.assign(unstored(done.error), { storing }), storing }
       })
     }
     const failed = (): Promise<Outcome> => finish({ status: 'FAILED', failure_reason: reason(error) }, { status: 'failed', token: fencing_token, error })

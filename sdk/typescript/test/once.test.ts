@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { RunDiffersError } from '../src/errors.js'
 import { ApiError, InvalidSettingError, LockLostError } from '../src/index.js'
-import { NotStoredError, PermanentError, RunFailedError, RunLockedError, Runs, UncountedError, fingerprint, type RunsOptions } from '../src/once.js'
+import { RunNotStoredError, PermanentError, RunFailedError, RunLockedError, Runs, UncountedError, fingerprint, type RunsOptions } from '../src/once.js'
 import { FakeClock, FakeServer, type Sent, json, late, problem, settle } from './world.js'
 
 function world(o: Partial<RunsOptions> = {}) {
@@ -313,7 +313,7 @@ describe('an end that is not stored', () => {
         const got = await clock.until(runs.run('pay', work, { ttl: 30_000 }))
         if (outage < 31_000) assert.equal(got.status, status)
         else {
-          assert.deepEqual([got.status, got.result, got.error instanceof NotStoredError, clock.mono >= 31_000, clock.mono < 33_500], ['not_stored', status === 'ready' ? 'paid' : undefined, true, true, true])
+          assert.deepEqual([got.status, got.result, got.error instanceof RunNotStoredError, clock.mono >= 31_000, clock.mono < 33_500], ['not_stored', status === 'ready' ? 'paid' : undefined, true, true, true])
           assert.equal((await clock.until(got.storing?.done ?? assert.fail())).status, status)
         }
         assert.deepEqual(server.did.filter((d) => d !== 'finish'), ['begin'])
@@ -339,7 +339,7 @@ describe('an end that is not stored', () => {
   test('is what once() fails with; a process that ends waits for it, then gives it up, and says which run it was', async () => {
     const { clock, server, runs, granted } = world()
     server.answers.push(granted({ remaining_ms: 30_000 }), ...Array<() => Error>(500).fill(away))
-    await assert.rejects(clock.until(runs.once('pay', null, () => 'paid', { ttl: 30_000 })), NotStoredError)
+    await assert.rejects(clock.until(runs.once('pay', null, () => 'paid', { ttl: 30_000 })), (e: unknown) => e instanceof RunNotStoredError && e.value === 'paid' && e.storing?.id === 'pay')
     const began = clock.mono
     assert.deepEqual(await clock.until(runs.close(3000)), ['pay'])
     assert.ok(clock.mono - began < 3200)

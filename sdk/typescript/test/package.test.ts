@@ -111,7 +111,7 @@ test('runs with import and with require, and exports what users need', () => {
   assert.deepEqual(imported?.[0]?.filter((name) => !name.endsWith('Error')), ['FOREVER', 'Lock', 'Locks'])
   assert.deepEqual(imported?.slice(1, -1), [
     ['acquireAll', 'requestAll'],
-    ['NotStoredError', 'PermanentError', 'RunFailedError', 'RunLockedError', 'Runs', 'UncountedError', 'fingerprint', 'key'],
+    ['PermanentError', 'RunFailedError', 'RunLockedError', 'RunNotStoredError', 'Runs', 'UncountedError', 'fingerprint', 'key'],
     ['ClockBackwardError', 'ConfigurationError', 'EpochMismatchError', 'HttpLeaseProvider', 'IdGenerator', 'ImplausibleIdError', 'LeaseAcquisitionError', 'MalformedIdError',
       'NoProviderError', 'PublicIds', 'TimeRangeError', 'decodeId', 'defaultLayout', 'firstId', 'formatId', 'idBytes', 'idFromBase32', 'idToBase32', 'parseId'],
     ['LockError', 'acquireProjectLock', 'createProjectLock', 'releaseProjectLock', 'renewProjectLock', 'subscribeLockEvents', 'withProjectLock'],
