@@ -87,7 +87,7 @@ func read(t *testing.T, path string) string {
 func goNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	for _, dir := range []string{"client", "contracts", "kazahana", "locks", "locks/election", "once"} {
+	for _, dir := range []string{"client", "contracts", "kazahana", "locks", "locks/election", "once", "idempotency"} {
 		files, err := filepath.Glob("../" + dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

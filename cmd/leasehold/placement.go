@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -244,6 +246,9 @@ type eventsCmd struct {
 // eventWait is how long one request waits for more events.
 const eventWait = 8 * time.Second
 
+// eventRetry is the pause of one that follows after a request that failed.
+const eventRetry = time.Second
+
 // Run shows events. With --json it prints one event a line.
 func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error {
 	// the server compares texts: another offset than UTC, or no time at all, would leave out events without a word
@@ -263,11 +268,24 @@ func (c *eventsCmd) Run(ctx context.Context, p *placementCmd, s *streams) error 
 	if c.Follow {
 		q.Wait = eventWait
 	}
+	answered := false // before that the address may be wrong
 	for events := cluster.NewEventReader(server, q); ; {
 		page, more, err := events.Next(ctx)
+		slow, ok := errors.AsType[*url.Error](err)
+		if c.Follow && (answered || ok && slow.Timeout()) && unavailable(p.outcome(err)) && ctx.Err() == nil {
+			if _, err := fmt.Fprintf(s.err, "leasehold: %v; asking again\n", p.outcome(err)); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(eventRetry):
+			}
+			continue
+		}
 		if err != nil {
 			return p.outcome(err)
 		}
+		answered = true
 		for _, e := range page.Events {
 			if err := show(s, p.JSON, e, "%s\n", eventText(e)); err != nil {
 				return err

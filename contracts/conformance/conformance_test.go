@@ -42,11 +42,20 @@ func TestParse(t *testing.T) {
 		{`{"request": "GET /", "fault": "hang", "repeat": "r"}`, `the requests "r" are never stopped`},
 		{`{"request": "GET /", "fault": "hang", "repeat": "r", "within": 1}`, `steps[0]: requests that repeat are not held`},
 		{`{"wait": 1}`, `unknown field "wait"`},
+		{`{"call": "handle", "as": "first"}`, `steps[0]: http is the request of handle`},
+		{`{"call": "try", "as": "first", "http": {"method": "GET", "path": "/"}}`, `steps[0]: http is the request of handle`},
 	} {
 		_, err := conformance.Parse("s", fmt.Appendf(nil, `{"area": "locks", "proves": "it", "client": {}, "steps": [%s]}`,
 			c.steps))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.steps, err, c.want)
+		}
+	}
+	for area, client := range map[string]string{"middleware": `{}`, "locks": `{"middleware": {"name": "payments"}}`} {
+		_, err := conformance.Parse("s", fmt.Appendf(nil, `{"area": "%s", "proves": "it", "client": %s, "steps": [{"pass": 1}]}`,
+			area, client))
+		if err == nil || !strings.Contains(err.Error(), "client.middleware") {
+			t.Errorf("%s: %v", area, err)
 		}
 	}
 	_, err := conformance.Parse("s", []byte(`{"area": "locks", "proves": "it", "client": {"refused": true},
@@ -161,7 +170,7 @@ func TestLevels(t *testing.T) {
 	defer s.Close()
 	count := map[conformance.Level]int{}
 	for _, level := range []conformance.Level{"", conformance.Core, conformance.Robust, conformance.Modes,
-		conformance.OfRuns, conformance.OfIDs} {
+		conformance.OfRuns, conformance.OfIDs, conformance.Level(conformance.OfMiddleware)} {
 		var got struct {
 			Scripts []struct {
 				Name  string

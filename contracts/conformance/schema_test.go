@@ -63,6 +63,7 @@ func TestSchema(t *testing.T) {
 		`{"request": "GET /", "answer": {"like": "lease", "text": ""}}`, `{"result": "x", "error": {}}`,
 		`{"result": "x", "error": {"class": "odd"}}`, `{"wait": 1}`,
 		`{"pass": 1, "freeze": 1}`, `{"lost": "x", "within": 0}`,
+		`{"call": "handle", "as": "x", "http": {"path": "/"}}`, `{"return": "x", "value": {"body": "paid"}}`,
 	} {
 		if err := validate(t, s, []byte(`{"area": "locks", "proves": "it", "client": {}, "steps": [`+steps+
 			`]}`)); err == nil {

@@ -49,6 +49,8 @@ const (
 
 	Elections Area = "elections" // leaders, on locks
 	Events    Area = "events"    // the events of a cluster of placement, followed from place to place
+
+	OfMiddleware Area = "middleware" // HTTP requests with an Idempotency-Key, on runs
 )
 
 // Client is how the client under test is set up.
@@ -58,6 +60,44 @@ type Client struct {
 	TTLSeconds int64  `json:"ttl_seconds,omitempty"` // unless a call says another; 0 is the client's default
 	Token      string `json:"token,omitempty"`       // a bearer token
 	Refused    bool   `json:"refused,omitempty"`     // nothing listens at its base URL
+
+	Middleware *Middleware `json:"middleware,omitempty"` // of that area: what is in front of the handler
+}
+
+// Middleware is how a middleware for requests with an Idempotency-Key is set up. Its scope is the value of the request's
+// header X-Account, "ann" without one. What is left out is the library's default.
+type Middleware struct {
+	Name     string   `json:"name"`
+	Required bool     `json:"required,omitempty"`
+	Store    Policy   `json:"store,omitempty"`
+	Wait     *float64 `json:"wait,omitempty"` // seconds
+	MaxBody  int64    `json:"max_body,omitempty"`
+}
+
+// Policy says which responses a middleware stores.
+type Policy string
+
+// The policies.
+const (
+	StoreOutcome Policy = "outcome" // whatever came of a handler that began; the default
+	StoreSuccess Policy = "success" // what would be the same next time
+)
+
+// HTTP is a request that a framework hands to the handler behind a middleware, at http://pay.example.
+type HTTP struct {
+	Method  string      `json:"method"`
+	Path    string      `json:"path"`
+	Headers [][2]string `json:"headers,omitempty"` // a name may be there twice
+	Body    string      `json:"body,omitempty"`
+}
+
+// Response is what a handler behind a middleware responds.
+type Response struct {
+	Status      int         `json:"status"`
+	Headers     [][2]string `json:"headers,omitempty"`
+	Body        string      `json:"body,omitempty"`
+	Times       int         `json:"times,omitempty"`        // the body is so many of them; 0 is 1
+	NothingDone bool        `json:"nothing_done,omitempty"` // it has said before that it did nothing
 }
 
 // Step is one step. Exactly one member says which kind it is: that of its [Kind].
@@ -88,6 +128,7 @@ type Step struct {
 	Of      string          `json:"of,omitempty"`      // what was obtained by an earlier call
 	Count   int             `json:"count,omitempty"`   // of IDs, events or leaders; 0 is 1
 	Options json.RawMessage `json:"options,omitempty"` // see [Options]
+	HTTP    *HTTP           `json:"http,omitempty"`    // of handle
 
 	// What belongs to Request.
 	Headers map[string]string `json:"headers,omitempty"`
@@ -181,7 +222,7 @@ type kind struct {
 
 func (s *Step) kinds() []kind {
 	return []kind{
-		{"call", s.Call != "", []string{"as", "key", "keys", "of", "count", "options"}},
+		{"call", s.Call != "", []string{"as", "key", "keys", "of", "count", "options", "http"}},
 		{"cancel", s.Cancel != "", nil},
 		{"began", s.Began != "", []string{"value", "within", "before"}},
 		{"return", s.Return != "", []string{"value", "error"}},
@@ -246,8 +287,11 @@ func Parse(name string, text []byte) (*Script, error) {
 
 // check says what is wrong with a script.
 func (s *Script) check() error {
-	if !slices.Contains([]Area{Locks, Once, IDs, Elections, Events}, s.Area) {
+	if !slices.Contains([]Area{Locks, Once, IDs, Elections, Events, OfMiddleware}, s.Area) {
 		return fmt.Errorf("area is %q", s.Area)
+	}
+	if (s.Area == OfMiddleware) != (s.Client.Middleware != nil) {
+		return errors.New("client.middleware: it is of the area middleware, which needs it")
 	}
 	if s.Proves == "" || len(s.Steps) == 0 {
 		return errors.New("proves and steps are required")
@@ -293,6 +337,9 @@ func (s *Step) check(names, held map[string]bool) error {
 			return fmt.Errorf("as is %q: must be a new name", s.As)
 		}
 		names[s.As] = true
+		if (s.Call == "handle") != (s.HTTP != nil) {
+			return errors.New("http is the request of handle")
+		}
 		if s.Of != "" {
 			return known(s.Of)
 		}

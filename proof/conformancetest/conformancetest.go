@@ -55,8 +55,10 @@ type Call struct {
 	Count   int
 	Of      any // what an earlier call obtained
 	Options conformance.Options
+	HTTP    *conformance.HTTP
 
-	// Work is that of do and of once. It returns when the script says so.
+	// Work is that of do and of once, and the handler of handle. It returns when the script says so: a text, or a
+	// [conformance.Response] in JSON.
 	Work func(ctx context.Context, value map[string]any) (string, error)
 }
 
@@ -224,7 +226,9 @@ func returned(s *conformance.Step) (w worked) {
 		_ = json.Unmarshal(s.Error, &text)
 		return worked{err: &WorkError{text}}
 	}
-	_ = json.Unmarshal(s.Value, &w.value)
+	if json.Unmarshal(s.Value, &w.value) != nil {
+		w.value = string(s.Value)
+	}
 	return w
 }
 
@@ -269,7 +273,8 @@ func (p *player) begin(ctx context.Context, s *conformance.Step) error {
 	c := &call{cancel: cancel, done: make(chan struct{}), began: make(chan map[string]any, 1),
 		result: make(chan worked, 1)}
 	p.calls[s.As] = c
-	request := Call{Op: s.Call, Key: s.Key, Keys: s.Keys, Count: max(1, s.Count), Options: o}
+	request := Call{Op: s.Call, Key: s.Key, Keys: s.Keys, Count: max(1, s.Count), Options: o,
+		HTTP: s.HTTP}
 	if s.Of != "" {
 		request.Of = p.calls[s.Of].got.Handle
 	}

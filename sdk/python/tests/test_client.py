@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import json
 import select
@@ -10,6 +11,7 @@ import socket
 import threading
 import time
 import unittest
+import warnings
 from typing import Any
 
 import leasehold
@@ -179,7 +181,7 @@ class OverTheWire(unittest.TestCase):
         for want in (1, 2):
             client.lock_api("acme").acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
             self.assertEqual(w.connections, want)
-            client._transport.after_fork()  # type: ignore[attr-defined]
+            client._transport._idle.after_fork()  # type: ignore[attr-defined]
 
     def test_redirects_are_not_followed(self) -> None:
         """Above all the token does not go to another host."""
@@ -202,10 +204,23 @@ class OverTheWire(unittest.TestCase):
             self.readable(client)
         self.assertEqual(w.connections, 2)
 
+    def test_connections_of_a_client_that_is_gone_are_closed_by_the_next(self) -> None:
+        w = self.wire(http(LEASE), http(LEASE), keep=True)
+        clients = [leasehold.Client(w.url, tries=1), leasehold.Client(w.url, tries=1)]
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            clients[0].lock_api("acme").acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
+            assert isinstance(clients[0]._transport, leasehold.HTTPTransport)
+            [(connection, _)] = [c for of in clients[0]._transport._idle._of.values() for c in of]
+            del clients[0]
+            gc.collect()
+            clients[0].lock_api("acme").acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
+        self.assertEqual((connection.sock.fileno(), [str(t.message) for t in told]), (-1, []))
+
     def readable(self, client: leasehold.Client) -> None:
         """Wait until something has come over the idle connection: its end, or bytes."""
         assert isinstance(client._transport, leasehold.HTTPTransport)
-        [(connection, _)] = [c for of in client._transport._idle.values() for c in of]
+        [(connection, _)] = [c for of in client._transport._idle._of.values() for c in of]
         self.assertTrue(select.select([connection.sock], [], [], STUCK)[0])
 
     def test_connections_are_used_again(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import itertools
 import json
 import logging
@@ -25,16 +26,17 @@ from leasehold import _outcome, _steps, ids
 from leasehold._call import Cancelled
 from leasehold._time import Signal
 from leasehold.election import Election, Leader, Leadership
+from leasehold.idempotency import Middleware, nothing_done, store_outcome, store_success
 from leasehold.codes import LockDelayedError, LockHeldError, LockQueueFullError
 from leasehold.machineids import ClockBackwardError, ConfigurationError, Generator, TimeRangeError
-from leasehold.once import RunLock, run, run_async
+from leasehold.once import RunLock, RunNotStoredError, current, run, run_async
 
 from virtual import STUCK, VirtualClock
 
 Step = dict[str, Any]
 
-AREAS = ("locks", "once", "ids", "elections")  # what this client has; placement is not
-BLOCKING = ("generator", "next", "close")  # calls of IDs, which a program with a loop makes in a thread
+AREAS = ("locks", "once", "ids", "elections", "middleware")  # what this client has; placement is not
+BLOCKING = ("generator", "next", "close")  # calls that a program with a loop makes in a thread
 PLAYER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -89,6 +91,8 @@ class Call:
                     self.task = self.loop.create_task(self._do_async())
                     self.loop.run_until_complete(self.task)
                 finally:
+                    while left := asyncio.all_tasks(self.loop):  # a server's loop goes on
+                        self.loop.run_until_complete(asyncio.wait(left))
                     self.loop.close()
             else:
                 self._do()
@@ -202,6 +206,8 @@ class Call:
                 return self._work()
 
             self._outcome(run(r.runs, s["key"], work, **self._run_settings()))
+        elif op == "handle":
+            self._handle()
         else:
             self._make_ids()
 
@@ -247,8 +253,109 @@ class Call:
                 self._outcome(await run_async(r.runs, s["key"], work, **self._run_settings()))
             except asyncio.CancelledError:
                 self.value = {"status": "stopped", "token": self.lock.token if self.lock is not None else 0}
+        elif op == "handle":
+            await self._handle_async()
         else:
             raise AssertionError(f"there is no operation {s['call']}")
+
+    def _responds(self) -> tuple[int, list[tuple[str, str]], bytes] | None:
+        """What the handler responds, by the step that ends it."""
+        if "error" in self.returned:
+            raise WorkError(self.returned["error"])
+        does = self.returned.get("value")
+        if not does:
+            return None
+        if does.get("nothing_done"):
+            nothing_done()
+        return does["status"], [(name, value) for name, value in does.get("headers", [])], does.get("body", "").encode() * does.get("times", 1)
+
+    def _got(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        joined: dict[str, str] = {}
+        for name, value in headers:
+            joined[name.lower()] = f"{joined[name.lower()]}, {value}" if name.lower() in joined else value
+        self.value = {"status": status, "headers": joined, "body": body.decode()}
+        if joined.get("content-type", "").endswith("json"):
+            self.value["json"] = json.loads(body)
+
+    def _began(self, body: bytes) -> None:
+        try:
+            lock = current()
+        except LookupError:
+            self._begin(None, {"body": body.decode()})
+        else:
+            self._begin(lock, {"token": lock.token, "body": body.decode()})
+
+    def _handle(self) -> None:
+        asked = self.step["http"]
+        path, _, query = asked["path"].partition("?")
+        body = asked.get("body", "").encode()
+        environ = {
+            "REQUEST_METHOD": asked["method"], "PATH_INFO": path, "QUERY_STRING": query, "HTTP_HOST": "pay.example", "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": io.BytesIO(body),
+        }
+        for name, value in asked.get("headers", []):
+            member = "CONTENT_TYPE" if name == "Content-Type" else "HTTP_" + name.upper().replace("-", "_")
+            value = value.encode().decode("latin-1")
+            environ[member] = f"{environ[member]},{value}" if member in environ else value  # as servers do
+
+        def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+            self._began(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+            self._returns()
+            responds = self._responds()
+            if responds is None:
+                return []
+            start_response(f"{responds[0]} as it says", responds[1])
+            return [responds[2]]
+
+        head: list[Any] = []
+        got = b"".join(self.runner.middleware.wsgi(app)(environ, lambda status, headers: head.extend((status, headers))))
+        self._got(int(head[0].split()[0]), head[1], got)
+
+    def _returns(self) -> None:
+        while not self.back.is_set():
+            self.runner.clock.wait(None, self.back)
+
+    async def _handle_async(self) -> None:
+        asked = self.step["http"]
+        path, _, query = asked["path"].partition("?")
+        sent: list[dict[str, Any]] = []
+        scope = {
+            "type": "http", "method": asked["method"], "path": path, "raw_path": path.encode(), "query_string": query.encode(),
+            "headers": [(b"host", b"pay.example"), *((name.lower().encode(), value.encode()) for name, value in asked.get("headers", []))],
+        }
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": asked.get("body", "").encode(), "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+            self._began((await receive())["body"])
+            try:
+                await self._work_async(through=True)
+            except WorkError:
+                pass
+            responds = self._responds()
+            if responds is not None:
+                headers = [(name.encode(), value.encode()) for name, value in responds[1]]
+                await send({"type": "http.response.start", "status": responds[0], "headers": headers})
+                await send({"type": "http.response.body", "body": responds[2]})
+
+        try:
+            await self.runner.middleware.asgi(app)(scope, receive, send)
+        except asyncio.CancelledError:
+            return  # the caller hung up
+        self._got(
+            sent[0]["status"], [(name.decode(), value.decode()) for name, value in sent[0]["headers"]], b"".join(m["body"] for m in sent[1:]))
+
+    def _close(self) -> None:
+        try:
+            self.runner.middleware.close(self.options["wait"])
+        except RunNotStoredError:
+            self.value = {"not_stored": True}
+        else:
+            self.value = {"not_stored": False}
 
     def _election(self) -> Election:
         return Election(self.runner.locks, self.step["key"], **self._settings())
@@ -279,6 +386,8 @@ class Call:
             self.value = {
                 "count": len(made), "ascending": all(a < b for a, b in zip(made, made[1:])), "first": parts(made[0]), "last": parts(made[-1]),
             }
+        elif s["call"] == "close" and r.middleware is not None:
+            self._close()
         elif s["call"] == "close":
             r.calls[s["of"]].handle.close()
         else:
@@ -329,6 +438,12 @@ class Runner:
         self.client = leasehold.Client(made["base_url"], token=c.get("token") or None, clock=self.clock)
         self.locks = self.client.locks(c.get("tenant", "default"), owner=c.get("owner", ""), ttl=c.get("ttl_seconds", 30))
         self.runs = self.client.runs(c.get("tenant", "default"))
+        self.middleware: Any = None
+        if "middleware" in c:
+            o = dict(c["middleware"])
+            o["store"] = store_success if o.get("store") == "success" else store_outcome
+            self.middleware = Middleware(
+                self.runs, lambda r: r.header("X-Account") or "ann", owner=c["owner"], warn=lambda err: None, clock=self.clock, **o)
         self.calls: dict[str, Call] = {}
         self.generators: list[Generator] = []
         self.kept: set[int] = set()  # requests whose answer the player keeps
@@ -539,7 +654,7 @@ class Conformance(unittest.TestCase):
 
     def test_blocking(self) -> None:
         # Nothing cancels a blocking run but an exception in its own thread.
-        self.play(False, lambda s: s["area"] == "once" and any("cancel" in step for step in s["steps"]))
+        self.play(False, lambda s: s["area"] in ("once", "middleware") and any("cancel" in step for step in s["steps"]))
 
     def test_asyncio(self) -> None:
         self.play(True)

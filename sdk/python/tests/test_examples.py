@@ -31,8 +31,15 @@ class Examples(WithServer):
 
     def test_lambda_handler(self) -> None:
         out = self.run_example("lambda_handler.py").splitlines()
-        self.assertEqual(len([line for line in out if line.startswith("invoice")]), 1)
+        self.assertEqual(len([line for line in out if line.startswith("invoice")]), 2)
         self.assertEqual(len([line for line in out if "'total': 42" in line]), 3)
+        self.assertEqual(out[-1], "{'batchItemFailures': [{'itemIdentifier': 'm1'}]}")
+
+    def test_payments(self) -> None:
+        out = self.run_example("payments.py").splitlines()
+        self.assertEqual(len([line for line in out if line.startswith("paid 10 ")]), 1)
+        self.assertEqual(out[1:4], ['10 201 None {"paid": 10}'] + 2 * ['10 201 true {"paid": 10}'])
+        self.assertTrue(out[4].startswith("20 422 None"), out)
 
     def test_asyncio_worker(self) -> None:
         out = self.run_example("asyncio_worker.py", self.server.url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextvars
 import gc
@@ -22,7 +23,7 @@ from unittest import mock
 
 import leasehold
 from leasehold import _outcome, _steps
-from leasehold._time import Backoff
+from leasehold._time import Backoff, Clock, Signal
 from leasehold.once import run
 
 from test_end import SOURCE, Judge
@@ -93,11 +94,6 @@ class Injected(unittest.TestCase):
             nonlocal left
             if not frame.f_code.co_filename.startswith(PACKAGE) or threading.get_ident() != me:
                 return None
-            by: FrameType | None = frame
-            while event == "call" and by is not None:
-                if by.f_code.co_name == "__del__":  # Python itself shows what is raised there, and goes on
-                    return None
-                by = by.f_back
             line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
             # No signal strikes at a try, nor at the end of a with, which is counted before what it has is left.
             if event == "line" and not line.startswith(("with ", "try:")):
@@ -203,6 +199,72 @@ class Injected(unittest.TestCase):
         self.each(lambda locks: run(runs, "k", lambda lock: "done", owner="me"))
 
 
+class NoCodeAtTheEnd(unittest.TestCase):
+    """Python drops the exception of a signal whose handler runs within a finalizer: so no code of the package runs at the end of what a program drops."""
+
+    def test_nothing_is_called(self) -> None:
+        ignored = warnings.catch_warnings()
+        ignored.__enter__()
+        self.addCleanup(ignored.__exit__, None, None, None)
+        warnings.simplefilter("ignore", ResourceWarning)
+        client = leasehold.Client("http://127.0.0.1:1", transport=InMemory())
+        locks = client.locks()
+        made: list[tuple[str, Callable[[], object]]] = [
+            ("a lock", lambda: locks.hold("k").acquire()),
+            ("a lock that was not acquired", lambda: locks.hold("k")),
+            ("a client", lambda: leasehold.Client("http://127.0.0.1:1")),
+            ("locks", lambda: client.locks()),
+            ("what asks", lambda: locks.hold("k")._begin()),
+            ("a place in line", lambda: self.placed(locks)),
+            ("what goes on", lambda: locks._background.begin()),
+            ("a clock", self.clock),
+        ]
+        for name, make in made:
+            with self.subTest(name):
+                thing, called = [make()], list[str]()
+
+                def called_is(frame: FrameType, event: str, arg: object) -> None:
+                    if event == "call":
+                        called.append(frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name)
+
+                gc.disable()
+                before = sys.getprofile()
+                sys.setprofile(called_is)
+                try:
+                    thing.clear()
+                finally:
+                    sys.setprofile(before)
+                    gc.enable()
+                self.assertEqual(called, [])
+
+    def placed(self, locks: leasehold.Locks) -> object:
+        turn = Signal()
+        locks._queues.enter_free("placed", turn)
+        return turn
+
+    def clock(self) -> object:
+        clock = Clock()
+        _steps._engine.timers_of(clock)
+        return clock
+
+    def test_nothing_that_would_be_called(self) -> None:
+        """Of what no test above makes, too."""
+        for folder, _, names in os.walk(PACKAGE):
+            for name in names:
+                if not name.endswith(".py"):
+                    continue
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    tree = ast.parse(file.read())
+                for node in ast.walk(tree):
+                    at = f"{name}:{getattr(node, 'lineno', 0)}"
+                    if isinstance(node, ast.FunctionDef):
+                        self.assertNotEqual(node.name, "__del__", at)
+                    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "weakref":
+                        self.assertEqual(node.attr, "ref", at)
+                    if isinstance(node, ast.Call) and ast.unparse(node.func) == "weakref.ref":
+                        self.assertEqual(len(node.args), 1, at)
+
+
 class Signalled(unittest.TestCase):
     """A program that is sent a signal again and again, at different moments, while it locks and releases."""
 
@@ -224,6 +286,40 @@ class Signalled(unittest.TestCase):
             except Exception as err:
                 print("swallowed", repr(err), flush=True)
     """
+
+    FORGETS = """
+        import signal, sys
+        import leasehold
+
+        def stop(*_):
+            sys.exit(7)
+
+        signal.signal(signal.SIGTERM, stop)
+        client = leasehold.Client(sys.argv[1])
+        locks = client.locks(owner="me")
+        print("begun", flush=True)
+        while True:
+            for key in range(100):
+                locks.hold(str(key)).acquire()
+                locks.hold("unused")
+                client.locks()
+    """
+
+    def test_signals_while_locks_are_forgotten(self) -> None:
+        judge = Judge()
+        self.addCleanup(judge.close)
+        env = {**os.environ, "PYTHONPATH": SOURCE, "PYTHONDONTWRITEBYTECODE": "1"}
+        for i in range(24):
+            judge.bodies.clear()
+            p = subprocess.Popen(
+                [sys.executable, "-c", textwrap.dedent(self.FORGETS), judge.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+            assert p.stdout is not None
+            self.assertEqual(p.stdout.readline(), "begun\n")
+            judge.until(1 + i % 5)
+            time.sleep(i * 0.0003)
+            p.send_signal(signal.SIGTERM)
+            out, err = p.communicate(timeout=STUCK)
+            self.assertEqual((p.returncode, out, err), (7, "", ""), i)
 
     def test_signals(self) -> None:
         judge = Judge()

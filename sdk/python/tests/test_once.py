@@ -469,6 +469,70 @@ class OnceTest(unittest.TestCase):
             self.value(self.once()(lambda: "done"))
         self.assertEqual(len(self.gate.sent("release")), 1)
 
+    def test_the_gate_is_away_at_each_step(self) -> None:
+        """However long, no work is done twice by this process, and its result is stored when the gate is back: the caller has it before, with the error that says that it is not stored."""
+        for step in ("acquire", "refresh", "finish"):
+            for seconds in (15.0, 40.0, 90.0):
+                with self.subTest(step, seconds=seconds):
+                    self.gate = Memory(self.clock)
+                    worked: list[int] = []
+
+                    @once(self.gate, key="k", ttl=30, clock=self.clock)
+                    def work() -> str:
+                        worked.append(1)
+                        if step == "refresh":
+                            self.away("refresh")
+                            self.away("finish")
+                        self.clock.wait(4.0)
+                        return "done"
+
+                    self.away(step)
+                    p = self.call(work, seconds)
+                    self.gate.trouble.clear()
+                    self.clock.run(30)
+                    if step == "acquire":  # nothing ran
+                        self.assertIsInstance(p.error, leasehold.NoResponseError)
+                        self.assertEqual(worked, [])
+                        continue
+                    self.assertEqual((worked, self.gate.runs["k"].status, self.gate.runs["k"].result), ([1], "READY", '"done"'))
+                    late = seconds > 34
+                    if late:
+                        assert isinstance(p.error, RunNotStoredError), p.error
+                        assert p.error.storing is not None and p.error.storing.outcome is not None
+                        self.assertEqual((p.error.value, p.error.storing.outcome.status, p.error.storing.wait(0)), ("done", "ready", True))
+                    else:
+                        self.assertEqual((p.value, p.error), ("done", None))
+                    sent = len(self.gate.asked)
+                    self.clock.run(60)
+                    self.assertEqual(len(self.gate.asked), sent)
+
+    def away(self, step: str) -> None:
+        self.gate.trouble[step] = [leasehold.NoResponseError("the gate is away") for _ in range(10_000)]
+
+    def test_what_is_stored_in_the_background_ends(self) -> None:
+        """When another worker took over, and when the process ends."""
+        told: list[BaseException] = []
+        for how in ("taken over", "stopped"):
+            with self.subTest(how):
+                self.gate = Memory(self.clock)
+                self.away("finish")
+                p = self.call(once(self.gate, key="k", ttl=30, warn=told.append, clock=self.clock)(lambda: "done"), 40)
+                assert isinstance(p.error, RunNotStoredError) and p.error.storing is not None
+                storing = p.error.storing
+                self.assertIsNone(storing.outcome)
+                if how == "taken over":
+                    self.gate.runs["k"].holder = 7
+                    self.gate.trouble.clear()
+                else:
+                    storing.stop()
+                self.clock.run(20)
+                sent = len(self.gate.asked)
+                self.clock.run(60)
+                self.assertEqual(len(self.gate.asked), sent)
+                assert storing.outcome is not None
+                self.assertEqual(storing.outcome.status, "lock_lost" if how == "taken over" else "attempt_failed")
+                self.assertIn("in the background", str(told[-1]))
+
     def test_the_gate_cannot_be_reached(self) -> None:
         """For half a minute it is asked again; then the error says so, and nothing has run."""
         self.gate.trouble["acquire"] = [leasehold.NoResponseError("no")] * 1000

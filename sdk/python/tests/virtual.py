@@ -116,7 +116,7 @@ class VirtualClock(Clock):
     def busy(self) -> list[str]:
         """The threads of the client that work, but those which call functions by other clocks."""
         engine = _steps._engine
-        others = {t.thread for clock, t in list(engine.timers.items()) if clock is not self}
+        others = {t.thread for clock, t in list(engine.timers.items()) if clock() is not self}
         with engine._changed:
             resting = set() if engine.waiting else set(engine.resting)
             watching = not engine.waiting

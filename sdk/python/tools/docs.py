@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent.parent
 SOURCE = HERE / "src" / "leasehold"
 TARGET = HERE / "docs" / "api.md"
-MODULES = ["locks", "election", "once", "client", "errors", "ids", "machineids", "publicids"]
+MODULES = ["locks", "election", "once", "idempotency", "aws", "client", "errors", "ids", "machineids", "publicids"]
 
 
 def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:

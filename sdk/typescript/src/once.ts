@@ -12,7 +12,7 @@ import { isFinal, isOver, isUnsettled, messageOf, retryAfter } from './judge.js'
 import { bad, count, owner, text, token } from './lease.js'
 import type { AbortSignal } from './platform.js'
 import { Term } from './term.js'
-import { type Moment, Scope, add, backoff, callTime, endOf, hasten, moment, patience, pause, pauseBefore, sleepUntil, tryTime, until } from './time.js'
+import { type Clock, type Moment, Scope, add, backoff, callTime, elapsed, endOf, graceTime, hasten, moment, patience, pause, pauseBefore, sleepUntil, tryTime, until } from './time.js'
 
 export { fingerprint, key } from './input.js'
 
@@ -38,6 +38,11 @@ export interface RunOptions {
   readonly maxTakeovers?: number
   /** How long to wait for another worker that runs it; not at all if left out. */
   readonly wait?: number
+  /**
+   * How long to ask for the run while the server does not respond, whatever `wait` is, counted from the first try without a response. That one may take two seconds. Left out, it is 5000
+   * beside `wait`.
+   */
+  readonly retryFor?: number
   /** Stops the run: its signal is aborted, and the lock is released. */
   readonly signal?: AbortSignal | undefined
 }
@@ -66,10 +71,10 @@ export interface Outcome {
   /**
    * `ready`: the work ran. `failed`: for good. `attempt_failed`: it may be retried. `already_finished`: it was READY before. `already_failed`: it was FAILED
    * before. `locked`: another worker runs it. `unknown`: there is no such analysis. `lock_lost`: the lock was lost before the end was stored, and nothing was written.
-   * `stopped`: the caller's signal was aborted.
+   * `stopped`: the caller's signal was aborted. `not_stored`: the work ran, and the server does not know it yet: see `storing`.
    */
-  readonly status: 'ready' | 'failed' | 'attempt_failed' | 'already_finished' | 'already_failed' | 'locked' | 'unknown' | 'lock_lost' | 'stopped'
-  /** With `ready` what the work returned, with `already_finished` what it returned then. */
+  readonly status: 'ready' | 'failed' | 'attempt_failed' | 'already_finished' | 'already_failed' | 'locked' | 'unknown' | 'lock_lost' | 'stopped' | 'not_stored'
+  /** With `ready` and `not_stored` what the work returned, with `already_finished` what it returned then. */
   readonly result?: string
   /** With `locked`: in how many milliseconds the lock expires, unless its holder refreshes it. */
   readonly retryAfter?: number
@@ -77,6 +82,18 @@ export interface Outcome {
   readonly token?: number
   /** Why it did not succeed. */
   readonly error?: unknown
+  /** With `not_stored`: the end of the run is sent again until the server has it, or another worker took over. */
+  readonly storing?: Storing
+}
+
+/** The end of a run that is not stored yet. Until it is, another worker may begin, once the lock has expired. */
+export interface Storing {
+  /** Of the run. */
+  readonly id: string
+  /** What came of it at last. */
+  readonly done: Promise<Outcome>
+  /** Gives up: what came of it is `not_stored` then, unless it is stored. */
+  stop(): Promise<Outcome>
 }
 
 /** Another worker runs it: try again after `retryAfter` milliseconds. */
@@ -97,8 +114,23 @@ export class PermanentError extends LeaseholdError {
   override readonly name = 'PermanentError'
 }
 
+/** Thrown by work that says nothing about the run, such as a credential that is missing where it runs: it is to be retried, and the attempt does not count. */
+export class UncountedError extends LeaseholdError {
+  override readonly name = 'UncountedError'
+}
+
+/** The work is done, and its end is not stored: see {@link Outcome.storing}, and {@link Runs.close}. */
+export class RunNotStoredError extends LeaseholdError {
+  override readonly name = 'RunNotStoredError'
+  /** What the work of {@link Runs.once} returned all the same. */
+  value?: unknown
+  /** Its end, if it is still sent. */
+  storing?: Storing
+}
+
 const insistTime = 30_000 // for releasing the lock of a run
-const endingTime = 10_000
+const endingTime = 10_000 // at least, that the end of a run is waited for
+const longestPause = 5000 // before it is sent again when no one waits for it any more
 const maxResult = 32 << 10
 
 interface Grant {
@@ -112,6 +144,7 @@ export class Runs {
   readonly #server: Server
   readonly #o: RunsOptions
   readonly #keep: { keep_seconds?: number }
+  readonly #storing = new Set<Storing>()
 
   /** Makes a client; nothing is sent. */
   constructor(options: RunsOptions) {
@@ -128,7 +161,8 @@ export class Runs {
    * @param id the name of the run; of several parts see {@link key}
    * @param input what the work depends on and the name does not say: any value of JSON. Its {@link fingerprint} is compared with that of the run's first call, and another one is a
    * RunDiffersError. null compares nothing.
-   * @throws the error of the work, a {@link PermanentError}, {@link RunLockedError}, {@link RunFailedError}, {@link LockLostError}, an ApiError, or the reason of the signal
+   * @throws the error of the work, a {@link PermanentError}, {@link RunLockedError}, {@link RunFailedError}, {@link RunNotStoredError}, {@link LockLostError}, an ApiError, or the reason of
+   * the signal
    */
   async once<T>(id: string, input: unknown, work: (run: Run) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
     checkFunction('work', work)
@@ -166,6 +200,8 @@ export class Runs {
         }
       case 'locked':
         throw new RunLockedError(`another worker runs ${id}`, o.retryAfter ?? 0)
+      case 'not_stored':
+        throw Object.assign(o.error as RunNotStoredError, { value: result })
       default:
         throw o.error
     }
@@ -178,12 +214,32 @@ export class Runs {
     return this.#run(id, work, options, (made) => made, 'the work is done, but its result cannot be stored')
   }
 
+  /**
+   * For a process that ends: waits until the ends of all runs are stored, then gives up those that are not.
+   *
+   * @param most how long to wait for that, in milliseconds
+   * @returns the IDs of those that are not stored: their work is done, and may be done again
+   */
+  async close(most = callTime): Promise<string[]> {
+    checkNumber('most', most, 0, Infinity)
+    const all = [...this.#storing]
+    await patience<unknown>(this.clock, Promise.all(all.map((s) => s.done)), most, undefined, () => undefined)
+    const ends = await Promise.all(all.map((s) => s.stop()))
+    return all.filter((_, i) => ends[i]?.status === 'not_stored').map((s) => s.id)
+  }
+
+  /** The clocks; for what stands on this. */
+  get clock(): Clock {
+    return this.#server.clock
+  }
+
   /** Runs the work. keep makes the text that is stored of its result; if that fails, unkept says of what. */
   async #run<T>(id: string, work: (run: Run) => T | Promise<T>, options: TextRunOptions, keep: (made: T) => string | undefined, unkept: string): Promise<Outcome> {
     const ttl = checkNumber('ttl', options.ttl ?? 300_000, 1000, 86_400_000, 1000)
     const ttl_seconds = ttl / 1000
     const heartbeat = checkNumber('heartbeat', options.heartbeat ?? ttl / 5, 10, ttl - 1)
     if (options.wait !== undefined) checkNumber('wait', options.wait, 0, Infinity)
+    if (options.retryFor !== undefined) checkNumber('retryFor', options.retryFor, 0, Infinity)
     if (options.maxFailures !== undefined) checkNumber('maxFailures', options.maxFailures, 0, Infinity, 1)
     if (options.maxTakeovers !== undefined) {
       checkNumber('maxTakeovers', options.maxTakeovers, 0, Number.MAX_SAFE_INTEGER, 1)
@@ -242,10 +298,10 @@ export class Runs {
   async #wait(id: string, path: string, begin: object, ttl: number, o: RunOptions): Promise<Grant | Outcome> {
     const clock = this.#server.clock
     const end = add(moment(clock), o.wait ?? 0)
-    const scope = new Scope(o.signal).within(clock, (o.wait ?? 0) + callTime, () => new NoResponseError('no response in time'))
+    const scope = new Scope(o.signal).within(clock, (o.wait ?? 0) + Math.max(tryTime(0), o.retryFor ?? callTime), noResponse)
     try {
       for (let poll = 0; ; poll++) {
-        const got = await this.#begin(id, path, begin, ttl, scope)
+        const got = await this.#begin(id, path, begin, ttl, scope, o.retryFor)
         const left = until(clock, end)
         if (!('status' in got) || got.status !== 'locked' || left <= 0) return got
         const bound = Math.min(1000, 100 * 2 ** Math.min(poll, 10))
@@ -258,8 +314,10 @@ export class Runs {
   }
 
   /** Asks until there is a response. What came of requests without one is given up when it ends otherwise, in the background. */
-  async #begin(id: string, path: string, begin: object, ttl: number, late: Scope): Promise<Grant | Outcome> {
+  async #begin(id: string, path: string, begin: object, ttl: number, scope: Scope, most = Infinity): Promise<Grant | Outcome> {
     const clock = this.#server.clock
+    const late = new Scope(scope.signal).within(clock, scope.left(clock), noResponse)
+    const since = moment(clock)
     const where = `${path}/${this.#o.analyses ? 'lock' : 'begin'}`
     let body = { owner_id: this.#server.owner, request_id: randomID(), ...begin }
     let open = false // a try may have been carried out, or may still be
@@ -290,10 +348,12 @@ export class Runs {
           if (late.signal.aborted) throw last ?? error
           last = error
           this.#warn(error)
+          late.within(clock, Math.max(0, most - elapsed(clock, since)), noResponse)
           if (!(await pauseBefore(clock, retry, retryAfter(error), late))) throw error
         }
       }
     } finally {
+      late.end()
       if (open) void this.#server.giveUp(where, body).then((error) => error === undefined || this.#warn(error))
     }
   }
@@ -335,8 +395,7 @@ export class Runs {
     const lost = term.settle()
     keeping.abort(undefined)
     stop.end()
-    const send = async (what: 'finish' | 'release', body: object, most: number): Promise<unknown> => {
-      const late = new Scope().within(clock, most, () => new NoResponseError('the server did not respond'))
+    const send = async (what: 'finish' | 'release', body: object, late: Scope, left: () => number): Promise<unknown> => {
       try {
         for (let retry = 0; ; retry++) {
           try {
@@ -345,36 +404,43 @@ export class Runs {
             if (what === 'finish') text(got['status'], 'status', (body as { status: string }).status)
             return undefined
           } catch (e) {
-            if (isLost(e) || isFinal(e) || late.signal.aborted || !(await pauseBefore(clock, retry, retryAfter(e), late))) return e
+            if (isLost(e) || isFinal(e) || late.signal.aborted || !(await pauseBefore(clock, retry, Math.min(retryAfter(e), left() / 3), late))) return e
           }
         }
       } finally {
         late.end()
       }
     }
-    // It outlasts its caller by a second at most, and goes on in the background.
-    const end = (what: 'finish' | 'release', body: object): Promise<unknown> => {
-      const most = what === 'finish' ? Math.max(term.left, endingTime) : insistTime
-      const work = send(what, body, most)
-      return patience<unknown>(clock, work, what === 'finish' ? most + callTime : callTime, o.signal, () => {
-        void work.then((e) => e === undefined || this.#warn(e))
-        return background
-      })
+    const release = async (failure?: string): Promise<void> => {
+      const late = new Scope().within(clock, insistTime, noResponse)
+      const work = send('release', failure === undefined ? {} : { failure_reason: failure }, late, () => late.left(clock)).then((e) => e === undefined || this.#warn(e))
+      await patience<unknown>(clock, work, callTime, o.signal, () => undefined)
     }
-    const release = async (failure?: string) => {
-      const e = await end('release', failure === undefined ? {} : { failure_reason: failure })
-      if (e !== undefined && e !== background) this.#warn(e)
-    }
-    const finish = async (body: object, done: Outcome): Promise<Outcome> => {
-      const e = await end('finish', body)
-      if (e === undefined) return done
-      if (isLost(e)) return { status: 'lock_lost', token: fencing_token, error: new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: e }) }
-      if (isFinal(e) && made && !('failure_reason' in body)) { // the work is done, and is not done again because its result is not accepted
-        error = e
-        return failed()
+    // The gate accepts a late end if no other worker took over: it is sent until then. Its caller waits while the lock lasts, or for ten seconds, and a second after it has left.
+    const finish = (body: object, done: Outcome): Promise<Outcome> => {
+      const most = Math.max(term.left, endingTime)
+      const end = add(moment(clock), most)
+      const stop = new Scope()
+      const unstored = (cause?: unknown) => new RunNotStoredError(`the work is done, and the end of run ${g.run.id} is not stored`, { cause })
+      const store = async (body: object, done: Outcome): Promise<Outcome> => {
+        const e = await send('finish', body, stop, () => Math.max(until(clock, end), 3 * longestPause))
+        if (e === undefined) return done
+        if (isLost(e)) return { status: 'lock_lost', token: fencing_token, error: new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: e }) }
+        if (!isFinal(e)) return { status: 'not_stored', token: fencing_token, error: unstored(e) }
+        if (made && !('failure_reason' in body)) { // the work is done, and is not done again because its result is not accepted
+          return store({ status: 'FAILED', failure_reason: reason(e) }, { status: 'failed', token: fencing_token, error: e })
+        }
+        await release(reason(e))
+        return { status: 'attempt_failed', token: fencing_token, error: e }
       }
-      if (isFinal(e)) await release(reason(e))
-      return { status: 'attempt_failed', token: fencing_token, error: e }
+      const work = store(body, done)
+      const storing: Storing = { id: g.run.id, done: work, stop: () => (stop.abort(unstored()), work) }
+      this.#storing.add(storing)
+      void work.then(() => this.#storing.delete(storing))
+      return patience(clock, work, most + graceTime, o.signal, () => {
+        void work.then((out) => out.status === done.status || this.#warn(out.error))
+        return { ...done, status: 'not_stored', error: Object.assign(unstored(done.error), { storing }), storing }
+      })
     }
     const failed = (): Promise<Outcome> => finish({ status: 'FAILED', failure_reason: reason(error) }, { status: 'failed', token: fencing_token, error })
     if (lost !== undefined && !(made && expired)) {
@@ -391,15 +457,16 @@ export class Runs {
       }
       return finish({ status: 'READY', ...(result && { result }) }, { status: 'ready', result: result ?? '', token: fencing_token })
     }
-    if (o.signal?.aborted) {
+    const timedOut = o.signal?.aborted && (o.signal.reason as Error | undefined)?.name === 'TimeoutError' // work that never fits counts: it would be begun again for ever
+    if (error instanceof UncountedError || (o.signal?.aborted && !timedOut)) {
       await release()
-      return { status: 'stopped', token: fencing_token, error }
+      return { status: o.signal?.aborted ? 'stopped' : 'attempt_failed', token: fencing_token, error }
     }
     if (error instanceof PermanentError || (o.maxFailures && g.run.failures + 1 >= o.maxFailures)) {
       return failed()
     }
     await release(reason(error))
-    return { status: 'attempt_failed', token: fencing_token, error }
+    return { status: timedOut ? 'stopped' : 'attempt_failed', token: fencing_token, error }
   }
 
   /** Refreshes the lock until it is lost or the run has ended. */
@@ -427,8 +494,7 @@ export class Runs {
   }
 }
 
-/** Why the end of a run is not known: it is being stored, or its lock released, when its caller has left. */
-const background = new LeaseholdError('it goes on in the background')
+const noResponse = () => new NoResponseError('the server did not respond in time')
 
 /** NOT_FOUND of the run, not of the path: the server is another one then. */
 const isUnknown = (e: unknown): boolean => e instanceof NotFoundError && (e.field === 'analysis_id' || e.field === 'run_id')

@@ -17,6 +17,12 @@ export type AbortSignal = typeof globalThis extends { AbortSignal: { prototype: 
 /** The fetch of the platform. */
 export type Fetch = typeof globalThis extends { fetch: infer T } ? T : (url: string, init: object) => Promise<unknown>
 
+/** The Request of the platform. */
+export type Request = typeof globalThis extends { Request: { prototype: infer T } } ? T : { readonly url: string; readonly headers: { get(name: string): string | null } }
+
+/** The Response of the platform. */
+export type Response = typeof globalThis extends { Response: { prototype: infer T } } ? T : { readonly status: number; readonly headers: { get(name: string): string | null } }
+
 /** The URL of the platform. */
 export type Url = typeof globalThis extends { URL: { prototype: infer T } } ? T : { readonly href: string }
 

@@ -6,6 +6,7 @@ import { ApiError, InvalidResponseError, InvalidSettingError, NoResponseError, L
 import { acquireAll } from '../src/sets.js'
 import { ClockBackwardError, ConfigurationError, IdGenerator, LeaseAcquisitionError, decodeId, formatId } from '../src/ids.js'
 import { Election, type Leader } from '../src/election.js'
+import { Idempotency, idempotent, storeOutcome, storeSuccess } from '../src/idempotency.js'
 import { Runs } from '../src/once.js'
 import { player as program, start } from './player.js'
 import { FakeClock, settle } from './world.js'
@@ -13,13 +14,18 @@ import { FakeClock, settle } from './world.js'
 interface Step {
   call?: string; cancel?: string; began?: string; return?: string; result?: string; held?: string; lost?: string; pass?: number; freeze?: number; set?: number
   request?: string; deliver?: string; stop?: string
+  http?: { method: string; path: string; headers?: [string, string][]; body?: string }
   as?: string; key?: string; keys?: string[]; of?: string; count?: number; options?: Record<string, never>
-  fault?: string; hold?: string; repeat?: string; value?: string; error?: string; within?: number; before?: number; clocks?: string
+  fault?: string; hold?: string; repeat?: string; value?: string | Responds; error?: string; within?: number; before?: number; clocks?: string
 }
-interface Script { name: string; area: string; proves: string; client: { tenant?: string; owner?: string; ttl_seconds?: number; token?: string }; steps: Step[] }
+interface Responds { status: number; headers?: [string, string][]; body?: string; times?: number; nothing_done?: boolean }
+interface Script {
+  name: string; area: string; proves: string; steps: Step[]
+  client: { tenant?: string; owner?: string; ttl_seconds?: number; token?: string; middleware?: { name: string; required?: boolean; store?: string; wait?: number; max_body?: number } }
+}
 
 /** What this client has; placement is not. */
-const areas = ['locks', 'once', 'ids', 'elections']
+const areas = ['locks', 'once', 'ids', 'elections', 'middleware']
 
 /** What a call obtained, and how it goes on. */
 interface Call {
@@ -31,8 +37,9 @@ interface Call {
   ids?: IdGenerator
   signal?: AbortSignal
   token?: number
+  body?: string
   begun: boolean
-  end?: (f: { value?: string; error?: string }) => void
+  end?: (f: { value?: string | Responds; error?: string }) => void
 }
 
 class Failed extends Error {}
@@ -183,8 +190,23 @@ class Runner {
       call.signal = given.signal
       call.token = given.token
       return new Promise<string>((resolve, reject) => {
-        call.end = (f) => (f.error === undefined ? resolve(f.value ?? '') : reject(new Failed(f.error)))
+        call.end = (f) => (f.error === undefined ? resolve((f.value ?? '') as string) : reject(new Failed(f.error)))
       })
+    }
+    const idempotency = () => {
+      const { name, required, store, wait, max_body } = client.middleware ?? { name: '' }
+      return (this.#idempotency ??= new Idempotency(new Runs(server), {
+        name, scope: (request) => request.headers.get('x-account') ?? 'ann', store: store === 'success' ? storeSuccess : storeOutcome, onWarning: () => undefined,
+        ...(given({ required, wait: ms(wait), maxBody: max_body }) as object),
+      }))
+    }
+    const handler = async (request: Request): Promise<Response> => {
+      const run = idempotent(request)
+      call.body = await request.text()
+      const does = (await work({ token: run?.token as number, signal: run?.signal as AbortSignal })) as unknown as Responds | ''
+      if (does === '') return undefined as never
+      if (does.nothing_done) run?.nothingDone()
+      return new Response(does.body === undefined ? null : does.body.repeat(does.times ?? 1), { status: does.status, headers: does.headers ?? [] })
     }
     const locks = () => (this.#locks ??= new Locks({ ...server, ...(client.ttl_seconds && { ttl: client.ttl_seconds * 1000 }) }))
     const election = () => new Election(locks(), key)
@@ -254,7 +276,15 @@ class Runner {
         }
         return { count: got.length, ascending: got.every((id, i) => i === 0 || id > (got[i - 1] ?? 0n)), first: say(got[0]), last: say(got.at(-1)) }
       },
+      handle: async () => {
+        const { method, path, headers = [], body = null } = s.http ?? { method: '', path: '' }
+        const response = await idempotency().wrap(handler)(new Request(`http://pay.example${path}`, { method, headers, body, signal }))
+        const text = await response.text()
+        const type = response.headers.get('content-type') ?? ''
+        return { status: response.status, headers: Object.fromEntries(response.headers), body: text, ...(type.endsWith('json') && { json: JSON.parse(text) as unknown }) }
+      },
       close: async () => {
+        if (s.of === undefined) return { not_stored: (await idempotency().close(ms(o['wait']))).length > 0 }
         await this.call(s.of ?? '').ids?.close()
         return {}
       },
@@ -274,6 +304,7 @@ class Runner {
     )
   }
   #locks: Locks | undefined
+  #idempotency: Idempotency | undefined
 
   /** Does the runner's part of a step. The result is what it observed. */
   async part(s: Step): Promise<object> {
@@ -282,7 +313,12 @@ class Runner {
       return {}
     }
     if (s.request !== undefined) {
-      if (s.repeat !== undefined) this.repeats.set(s.repeat, s)
+      if (s.repeat !== undefined) {
+        await this.quiet() // what was sent before this step is one of them, too
+        this.repeats.set(s.repeat, s)
+        for (const one of this.sent) one.stuck ||= one.what === s.request && (s.fault === 'hang' || s.hold !== undefined)
+        this.log.splice(0, Infinity, ...this.log.filter((one) => one.what !== s.request))
+      }
       else if (s.within !== undefined || s.before !== undefined) await this.wait(s, (waiting) => waiting > 0)
       return {}
     }
@@ -295,7 +331,7 @@ class Runner {
     if (s.began !== undefined) {
       const call = this.call(s.began)
       await this.wait(s, () => call.begun)
-      return call.begun ? { value: { token: call.token } } : {}
+      return call.begun ? { value: { token: call.token, body: call.body } } : {}
     }
     if (s.return !== undefined) {
       const { value, error } = s

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { RunDiffersError } from '../src/errors.js'
 import { ApiError, InvalidSettingError, LockLostError } from '../src/index.js'
-import { PermanentError, RunFailedError, RunLockedError, Runs, fingerprint, type RunsOptions } from '../src/once.js'
+import { RunNotStoredError, PermanentError, RunFailedError, RunLockedError, Runs, UncountedError, fingerprint, type RunsOptions } from '../src/once.js'
 import { FakeClock, FakeServer, type Sent, json, late, problem, settle } from './world.js'
 
 function world(o: Partial<RunsOptions> = {}) {
@@ -298,6 +298,100 @@ describe('a begin', () => {
   })
 })
 
+describe('an end that is not stored', () => {
+  const away = () => new TypeError('fetch failed')
+
+  for (const [what, work, status, end] of [
+    ['a result', () => 'paid', 'ready', { status: 'READY', result: 'paid' }],
+    ['a failure for good', () => { throw new PermanentError('no ink') }, 'failed', { status: 'FAILED', failure_reason: 'no ink' }],
+  ] as const) {
+    for (const outage of [15_000, 40_000, 90_000, 600_000]) {
+      test(`${what} is sent until the gate is back, after ${outage / 1000} s`, async () => {
+        const { clock, server, runs, granted, done } = world()
+        server.answers.push(granted({ remaining_ms: 30_000 }), ...Array<() => Error>(500).fill(away))
+        clock.after(outage, () => (server.answers.length = 0, server.answers.push(done)))
+        const got = await clock.until(runs.run('pay', work, { ttl: 30_000 }))
+        if (outage < 31_000) assert.equal(got.status, status)
+        else {
+          assert.deepEqual([got.status, got.result, got.error instanceof RunNotStoredError, clock.mono >= 31_000, clock.mono < 33_500], ['not_stored', status === 'ready' ? 'paid' : undefined, true, true, true])
+          assert.equal((await clock.until(got.storing?.done ?? assert.fail())).status, status)
+        }
+        assert.deepEqual(server.did.filter((d) => d !== 'finish'), ['begin'])
+        const { status: said, result, failure_reason } = server.sent.at(-1)?.body ?? {}
+        assert.deepEqual({ status: said, ...(result !== undefined && { result }), ...(failure_reason !== undefined && { failure_reason }) }, end)
+        const { length } = server.sent
+        await clock.pass(60_000)
+        assert.deepEqual([server.sent.length, clock.timers, await runs.close()], [length, 0, []])
+      })
+    }
+  }
+
+  test('ends when another worker took over, and is a warning then', async () => {
+    const { clock, server, runs, granted, warnings } = world()
+    server.answers.push(granted({ remaining_ms: 30_000 }), ...Array<() => Error>(500).fill(away))
+    const got = await clock.until(runs.run('pay', () => 'paid', { ttl: 30_000 }))
+    server.answers.length = 0
+    server.answers.push(() => problem('LEASE_LOST', 409))
+    assert.equal((await clock.until(got.storing?.done ?? assert.fail())).status, 'lock_lost')
+    assert.ok(warnings.at(-1) instanceof LockLostError)
+  })
+
+  test('is what once() fails with; a process that ends waits for it, then gives it up, and says which run it was', async () => {
+    const { clock, server, runs, granted } = world()
+    server.answers.push(granted({ remaining_ms: 30_000 }), ...Array<() => Error>(500).fill(away))
+    await assert.rejects(clock.until(runs.once('pay', null, () => 'paid', { ttl: 30_000 })), (e: unknown) => e instanceof RunNotStoredError && e.value === 'paid' && e.storing?.id === 'pay')
+    const began = clock.mono
+    assert.deepEqual(await clock.until(runs.close(3000)), ['pay'])
+    assert.ok(clock.mono - began < 3200)
+    const { length } = server.sent
+    await clock.pass(60_000)
+    assert.deepEqual([server.sent.length, clock.timers, await runs.close()], [length, 0, []])
+  })
+
+  test('is sent as seldom as the gate asks for while the lock lasts, and no longer pause comes after it', async () => {
+    const { clock, server, runs, granted } = world()
+    server.answers.push(granted({ remaining_ms: 30_000 }), ...Array<() => Response>(500).fill(() => problem('UNAVAILABLE', 503, { retry_after_ms: 600_000 })))
+    await clock.until(runs.run('pay', () => 'paid', { ttl: 30_000 }))
+    await clock.pass(100_000)
+    const at = server.sent.slice(1).map((s) => s.at)
+    const pauses = at.slice(1).map((t, i) => t - (at[i] ?? 0))
+    assert.ok((pauses[0] ?? 0) > 9900 && Math.max(...pauses.slice(3)) <= 5100 && at.length > 15, String(pauses))
+    await clock.until(runs.close(0))
+  })
+})
+
+describe('an attempt', () => {
+  test('that is uncounted has no reason; one whose time is over has one, and may be the last', async () => {
+    for (const [error, reason, status] of [[new UncountedError('no credential'), undefined, 'release'], [new DOMException('over', 'TimeoutError'), 'over', 'finish'], [new Error('shutdown'), undefined, 'release']] as const) {
+      const { server, runs, granted, done } = world()
+      const stop = new AbortController()
+      server.answers.push(granted({ failures: 2 }), done)
+      const got = await runs.run('pay', () => {
+        if (!(error instanceof UncountedError)) stop.abort(error)
+        throw error
+      }, { signal: stop.signal, maxFailures: 3 })
+      assert.deepEqual([server.did, server.sent[1]?.body['failure_reason']], [['begin', status], reason])
+      assert.equal(got.error, error)
+    }
+  })
+
+  test('at a gate that is silent, or refuses, ends soon with retryFor, whatever its wait', async () => {
+    for (const [answer, most] of [[() => new Promise<never>(() => undefined), 2000], [() => problem('UNAVAILABLE', 503), 1500]] as const) {
+      const { clock, server, runs } = world()
+      server.answers.push(...Array<() => Response | Promise<never>>(100).fill(answer))
+      const began = clock.mono
+      await assert.rejects(clock.until(runs.run('pay', () => assert.fail('it ran'), { wait: 60_000, retryFor: 1500 })))
+      assert.ok(clock.mono - began >= most - 100 && clock.mono - began <= most + 100, String(clock.mono - began))
+    }
+  })
+
+  test('counts the time of a silent gate anew when it has responded', async () => {
+    const { clock, server, runs, skipped, granted, done } = world()
+    server.answers.push(() => new TypeError('fetch failed'), ...Array<ReturnType<typeof skipped>>(8).fill(skipped({ reason: 'locked', retry_after_ms: 5000 })), () => new TypeError('fetch failed'), granted(), done)
+    assert.equal((await clock.until(runs.run('pay', () => 'paid', { wait: 60_000, retryFor: 1500 }))).status, 'ready')
+  })
+})
+
 test('analyses have their own paths and names, and none of keep', async () => {
   const { server, runs, granted, done } = world({ analyses: true })
   server.answers.push(granted(), done)
@@ -331,6 +425,8 @@ test('arguments that cannot work are errors that name the field, before anything
   await refused('heartbeat', () => runs.once('a', null, work, { heartbeat: 300_000 }))
   await refused('heartbeat', () => runs.once('a', null, work, { heartbeat: NaN }))
   await refused('wait', () => runs.once('a', null, work, { wait: -1 }))
+  await refused('retryFor', () => runs.once('a', null, work, { retryFor: -1 }))
+  await refused('most', () => runs.close(-1))
   await refused('maxFailures', () => runs.once('a', null, work, { maxFailures: 1.5 }))
   await refused('fingerprint', () => runs.run('a', work, { fingerprint: 'x'.repeat(129) }))
   await refused('fingerprint', () => runs.once('a', null, work, { fingerprint: 'x' } as never))

@@ -20,6 +20,8 @@ import { FOREVER, LockHeldError, Locks, type Lock, type LockEvent } from '@lease
 import { Election, type Leader, type Observation } from '@leasehold-dev/leasehold/election'
 import { RunDiffersError } from '@leasehold-dev/leasehold/errors'
 import { Fences } from '@leasehold-dev/leasehold/fences'
+import { Idempotency, hono, idempotent, node } from '@leasehold-dev/leasehold/idempotency'
+import { batch, lambda } from '@leasehold-dev/leasehold/lambda'
 import { tokenFile } from '@leasehold-dev/leasehold/node'
 import { requestAll } from '@leasehold-dev/leasehold/sets'
 import { Runs, fingerprint, key, type Run } from '@leasehold-dev/leasehold/once'
@@ -37,11 +39,14 @@ export async function work(url: string, provider: LeaseProvider): Promise<string
   const token: number = await locks.request('deploy', (lock: Lock) => lock.token)
   const runs = new Runs({ url, tenant: 'acme' })
   const done: number = await runs.once(key\`order-\${17}\`, { total: 12 }, (run: Run) => run.token)
+  const once = new Idempotency(runs, { name: 'payments', scope: () => 'ann' })
+  const handler = once.wrap((request) => { throw new Error(String(idempotent(request)?.token)) })
+  const more: object[] = [handler, hono, node, lambda(runs, (event: { id: string }) => event.id, (_, run: Run) => run.token), batch(runs, (body: { id: string }, run: Run) => body.id + run.id)]
   const ids = new IdGenerator({ provider, serviceId: 'orders' })
   const stats: GeneratorStats = ids.stats
   const lease: ProjectLockLease = await createProjectLock().acquireProjectLock()
   try {
-    return formatId(await ids.next()) + lease.id + token + done + stats.ids
+    return formatId(await ids.next()) + lease.id + token + done + stats.ids + more.length
   } catch (e) {
     return e instanceof LockHeldError ? String(e.owner) : ''
   } finally {
@@ -97,7 +102,7 @@ for (const [mode, file, module, resolution] of [
 }
 
 test('runs with import and with require, and exports what users need', () => {
-  const entries = ['', '/sets', '/once', '/ids', '/projectlock', '/election', '/fences', '/node', '/errors'].map((e) => `@leasehold-dev/leasehold${e}`)
+  const entries = ['', '/sets', '/once', '/ids', '/projectlock', '/election', '/fences', '/idempotency', '/lambda', '/node', '/errors'].map((e) => `@leasehold-dev/leasehold${e}`)
   const say = 'console.log(JSON.stringify(all.map((m) => Object.keys(m).sort())))'
   writeFileSync(`${app}run.cjs`, `const all = ${JSON.stringify(entries)}.map((e) => require(e)); ${say}`)
   writeFileSync(`${app}run.mjs`, `const all = await Promise.all(${JSON.stringify(entries)}.map((e) => import(e))); ${say}`)
@@ -106,12 +111,14 @@ test('runs with import and with require, and exports what users need', () => {
   assert.deepEqual(imported?.[0]?.filter((name) => !name.endsWith('Error')), ['FOREVER', 'Lock', 'Locks'])
   assert.deepEqual(imported?.slice(1, -1), [
     ['acquireAll', 'requestAll'],
-    ['PermanentError', 'RunFailedError', 'RunLockedError', 'Runs', 'fingerprint', 'key'],
+    ['PermanentError', 'RunFailedError', 'RunLockedError', 'RunNotStoredError', 'Runs', 'UncountedError', 'fingerprint', 'key'],
     ['ClockBackwardError', 'ConfigurationError', 'EpochMismatchError', 'HttpLeaseProvider', 'IdGenerator', 'ImplausibleIdError', 'LeaseAcquisitionError', 'MalformedIdError',
       'NoProviderError', 'PublicIds', 'TimeRangeError', 'decodeId', 'defaultLayout', 'firstId', 'formatId', 'idBytes', 'idFromBase32', 'idToBase32', 'parseId'],
     ['LockError', 'acquireProjectLock', 'createProjectLock', 'releaseProjectLock', 'renewProjectLock', 'subscribeLockEvents', 'withProjectLock'],
     ['Election', 'Leader'],
     ['Fences', 'StaleTokenError'],
+    ['Idempotency', 'hono', 'idempotent', 'node', 'storeOutcome', 'storeSuccess'],
+    ['batch', 'lambda'],
     ['tokenFile'],
   ])
 })

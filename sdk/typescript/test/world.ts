@@ -1,9 +1,16 @@
 // A clock that tests move, and a server of locks in this process: what the tests of the clients stand on. No test waits for real time.
 import type { Clock } from '../src/time.js'
 
-/** Lets everything run that is ready: promises, and callbacks of the event loop. */
+/** Digests that are being made, outside of the event loop. */
+let digests = 0
+const { subtle } = crypto
+const digest = subtle.digest.bind(subtle)
+subtle.digest = (...args) => (digests++, digest(...args).finally(() => digests--))
+
+/** Lets everything run that is ready: promises, callbacks of the event loop, and digests. */
 export async function settle(): Promise<void> {
-  for (let i = 0; i < 8; i++) await new Promise<void>((resolve) => setImmediate(resolve))
+  do for (let i = 0; i < 8; i++) await new Promise<void>((resolve) => setImmediate(resolve))
+  while (digests > 0)
 }
 
 /** A clock that stands still until it is moved. */

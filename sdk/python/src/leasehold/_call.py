@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ._time import LOOK_AGAIN, Clock, Signal
 from .errors import NoResponseError
@@ -96,6 +96,46 @@ def tell(call: Callable[[T], object], value: T) -> None:
         sys.excepthook(*sys.exc_info())
 
 
+class Weak(Generic[T]):
+    """A set, in order, of what it does not keep. That of the standard library runs Python code at the end of each of them, wherever that is, and
+    Python drops the exception of a signal that comes meanwhile. The caller sees to it that no two threads change it at once, or that nothing is
+    discarded."""
+
+    def __init__(self) -> None:
+        self._refs: dict[weakref.ref[T], None] = {}
+        self._most = 16  # entries before those without a thing are looked for
+
+    def add(self, thing: T) -> None:
+        self._refs[weakref.ref(thing)] = None
+        if len(self._refs) > self._most:
+            self._most = 16 + 2 * len(self.alive())
+
+    def discard(self, thing: T) -> None:
+        self._refs.pop(weakref.ref(thing), None)
+
+    def __contains__(self, thing: T) -> bool:
+        return weakref.ref(thing) in self._refs
+
+    def first(self) -> T | None:
+        """The one that was added before the others."""
+        for ref in list(self._refs):
+            thing = ref()
+            if thing is not None:
+                return thing
+            self._refs.pop(ref, None)
+        return None
+
+    def alive(self) -> list[T]:
+        found = []
+        for ref in list(self._refs):
+            thing = ref()
+            if thing is None:
+                self._refs.pop(ref, None)
+            else:
+                found.append(thing)
+        return found
+
+
 class Background:
     """What goes on when no one waits for it, such as the release of what a cancelled acquire may have obtained."""
 
@@ -105,7 +145,7 @@ class Background:
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
-        self._running: weakref.WeakSet[_Running] = weakref.WeakSet()
+        self._running: Weak[_Running] = Weak()
 
     def begin(self) -> _Running:
         """Something begins, and goes on until end is called, or until it has dropped what it got here: an interrupt may keep it from calling that."""
@@ -123,7 +163,7 @@ class Background:
         """Wait until nothing goes on; False if that takes longer."""
         end = time.monotonic() + seconds
         with self._changed:
-            while self._running:
+            while self._running.first() is not None:
                 left = end - time.monotonic()
                 if left <= 0:
                     return False
@@ -170,8 +210,8 @@ def pay() -> None:
         _owed.pop(key, None)
 
 
-everything: weakref.WeakSet[Background] = weakref.WeakSet()
-_forked: weakref.WeakSet[Any] = weakref.WeakSet()
+everything: Weak[Background] = Weak()
+_forked: Weak[Any] = Weak()
 
 
 def on_fork(thing: Any) -> None:
@@ -181,10 +221,18 @@ def on_fork(thing: Any) -> None:
 
 def _after_fork() -> None:
     _owed.clear()  # the parent asks for it
-    for b in list(everything):
+    for b in everything.alive():
         b.after_fork()
-    for thing in list(_forked):
+    for thing in _forked.alive():
         thing.after_fork()
+
+
+_at_last: list[Callable[[], None]] = []
+
+
+def at_last(do: Callable[[], None]) -> None:
+    """Call a function at the end of the process, after all that goes on in the background."""
+    _at_last.append(do)
 
 
 def _at_exit() -> None:
@@ -192,12 +240,14 @@ def _at_exit() -> None:
         _end(EXIT_TIME)
     except KeyboardInterrupt:
         _end(LAST_TIME)
+    for do in _at_last:
+        do()
 
 
 def _end(seconds: float) -> None:
     pay()
     end = time.monotonic() + seconds
-    for b in list(everything):
+    for b in everything.alive():
         b.wait(max(0.0, end - time.monotonic()))
 
 

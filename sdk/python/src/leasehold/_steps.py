@@ -209,7 +209,7 @@ class _Engine:
     """The threads that carry out what goes on in the background, and the times of its clocks. They begin with the first steps."""
 
     def __init__(self) -> None:
-        self.timers: weakref.WeakKeyDictionary[Clock, _Timers] = weakref.WeakKeyDictionary()
+        self.timers: dict[weakref.ref[Clock], _Timers] = {}  # see _call.Weak
         self._reset()
         on_fork(self)
 
@@ -227,7 +227,7 @@ class _Engine:
     def after_fork(self) -> None:
         """The threads of the parent do not run in the child."""
         self._reset()
-        self.timers = weakref.WeakKeyDictionary()
+        self.timers = {}
 
     @property
     def waiting(self) -> int:
@@ -240,9 +240,11 @@ class _Engine:
 
     def timers_of(self, clock: Clock) -> _Timers:
         with self._changed:
-            found = self.timers.get(clock)
+            found = self.timers.get(weakref.ref(clock))
             if found is None:
-                found = self.timers[clock] = _Timers(clock)
+                for gone in [c for c in self.timers if c() is None]:
+                    del self.timers[gone]
+                found = self.timers[weakref.ref(clock)] = _Timers(clock)
             return found
 
     def submit(self, job: Callable[[], None]) -> bool:

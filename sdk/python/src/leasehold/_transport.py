@@ -7,6 +7,7 @@ import select
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -14,7 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from . import _http
 from ._auth import Files
-from ._call import on_fork, spawn
+from ._call import at_last, on_fork, spawn
 from ._http import Response
 from ._time import Signal
 from .errors import InvalidSettingError, NoResponseError
@@ -85,33 +86,12 @@ class HTTPTransport:
                 raise InvalidSettingError("cafile", "is set beside ssl_context: load it into that")
         self._context = ssl_context
         self._files = None if cafile is None else Files("cafile", cafile, _tls)
-        self._lock = threading.Lock()
-        self._idle: dict[str, list[tuple[_Connection, float]]] = {}
-        self._kept = 0
-        self._pid = os.getpid()
-        on_fork(self)
-
-    def after_fork(self) -> None:
-        """The parent goes on using its connections: the child drops its copies of them."""
-        self._lock = threading.Lock()
-        idle, self._idle, self._kept = self._idle, {}, 0
-        self._pid = os.getpid()
-        for connection, _ in (c for of in idle.values() for c in of):
-            try:  # close the descriptor without a farewell of TLS, which would end the parent's connection
-                os.close(connection.sock.detach())
-            except OSError:
-                pass
+        self._idle = _Idle()
+        _idle[weakref.ref(self)] = self._idle
 
     def close(self) -> None:
         """Close the connections that no request uses."""
-        with self._lock:
-            idle, self._idle, self._kept = self._idle, {}, 0
-        for connection, _ in (c for of in idle.values() for c in of):
-            connection.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_pid") and self._pid == os.getpid():
-            self.close()
+        self._idle.close()
 
     def connect(self, host: str, port: int, seconds: float) -> socket.socket:
         """A connection to the server, in so many seconds."""
@@ -123,7 +103,8 @@ class HTTPTransport:
         authority, slash, target = rest.partition("/")
         data = _http.request(request.method, slash + target or "/", authority, request.headers, request.body)
         origin = f"{scheme}://{authority}"
-        connection = self._connection(origin)
+        _close_unused()
+        connection = self._idle.take(origin)
         stop: Callable[[], None] = _nothing
         keep = False
         try:
@@ -144,7 +125,7 @@ class HTTPTransport:
             stop()
             if connection is not None:
                 if keep and not request.abort.is_set():
-                    self._keep(origin, connection)
+                    self._idle.keep(origin, connection)
                 else:
                     connection.close()
 
@@ -172,10 +153,37 @@ class HTTPTransport:
             self._context = _tls(None)
         return self._context
 
-    def _connection(self, origin: str) -> _Connection | None:
+
+class _Idle:
+    """The connections of a transport that no request uses."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: dict[str, list[tuple[_Connection, float]]] = {}
+        self._kept = 0
+        on_fork(self)
+
+    def after_fork(self) -> None:
+        """The parent goes on using its connections: the child drops its copies of them."""
+        self._lock = threading.Lock()
+        idle, self._of, self._kept = self._of, {}, 0
+        for connection, _ in (c for of in idle.values() for c in of):
+            try:  # close the descriptor without a farewell of TLS, which would end the parent's connection
+                os.close(connection.sock.detach())
+            except OSError:
+                pass
+
+    def close(self) -> None:
+        """Close the connections that no request uses."""
+        with self._lock:
+            idle, self._of, self._kept = self._of, {}, 0
+        for connection, _ in (c for of in idle.values() for c in of):
+            connection.close()
+
+    def take(self, origin: str) -> _Connection | None:
         while True:
             with self._lock:
-                of = self._idle.get(origin)
+                of = self._of.get(origin)
                 if not of:
                     return None
                 connection, since = of.pop()
@@ -184,13 +192,29 @@ class HTTPTransport:
                 return connection
             connection.close()
 
-    def _keep(self, origin: str, connection: _Connection) -> None:
+    def keep(self, origin: str, connection: _Connection) -> None:
         with self._lock:
             if self._kept < MAX_IDLE:
-                self._idle.setdefault(origin, []).append((connection, time.monotonic()))
+                self._of.setdefault(origin, []).append((connection, time.monotonic()))
                 self._kept += 1
                 return
         connection.close()
+
+
+_idle: dict[weakref.ref[HTTPTransport], _Idle] = {}
+"""Of each transport. Those of one that is gone are closed when another is used, or at the end of the process: nothing runs at its own (see _call.Weak)."""
+
+
+def _close_unused(ends: bool = False) -> None:
+    for transport, idle in list(_idle.items()):
+        if transport() is None:
+            _idle.pop(transport, None)
+        elif not ends:
+            continue
+        idle.close()
+
+
+at_last(lambda: _close_unused(ends=True))
 
 
 def _tls(cafile: bytes | None) -> ssl.SSLContext:

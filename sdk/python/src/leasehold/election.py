@@ -115,7 +115,7 @@ class Election:
             raise InvalidSettingError("locks", "must be what client.locks() returns")
         self._locks, self._key, self._settings = locks, key, settings
         self._clock = locks._clock
-        self._hold()._used = True  # a setting that cannot work is an error here
+        self._hold()._made.used = True  # a setting that cannot work is an error here
 
     def _hold(self) -> Hold[Lock]:
         return self._locks.hold(self._key, **self._settings)

@@ -34,6 +34,7 @@ its ``check`` raises LockLostError, and the end of its block releases nothing.
 
 from __future__ import annotations
 
+import atexit
 import collections
 import logging
 import math
@@ -47,11 +48,11 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timezone
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from . import _check, _end, _outcome, codes
-from ._call import Background, Cancelled, on_fork, owe, spawn, tell
+from ._call import Background, Cancelled, Weak, on_fork, owe, spawn, tell
 from ._steps import (
     MOST_WAITS, Send, Sleep, Steps, Wires, _engine, asked, awaited, block, later, may_block, pause, performed, run, try_again,
 )
@@ -247,7 +248,7 @@ class Locks:
     ) -> Hold[Lock]:
         """A lock for ``with`` and ``async with``, which wait for it, renew it and release it. Nothing is sent before.
 
-        :meth:`Hold.acquire` has it without a block. What is made here and never used is a ResourceWarning. A thread or task that holds a lock cannot have it once more: with FOREVER it waits for itself.
+        :meth:`Hold.acquire` has it without a block. What is made here and never used is a ResourceWarning of a later call, which names the line. A thread or task that holds a lock cannot have it once more: with FOREVER it waits for itself.
 
         wait
             How many seconds to wait for a lock that is held: FOREVER is as long as it takes, 0 does not wait. Then the error is LockHeldError, or why
@@ -949,7 +950,7 @@ class _Keeper:
         self._ended: LeaseholdError | None = None  # released, or the client was closed
         self._announced = False
         self._elsewhere = False  # a copy of this process renews the lease: it is not released here
-        self._forgotten = False  # the program has no handle any more
+        self._handle: weakref.ref[_Handle] | None = None  # that of the program; it calls nothing: see _call.Weak
         self._renewing, self._finished = Signal(), Signal()
         self._releasing: _Releasing | None = None
         self._unreleased: Exception | None = None  # why the latest release failed
@@ -1050,6 +1051,11 @@ class _Keeper:
     def _needed(self) -> bool:
         """Whether the lease is still to be renewed by this process."""
         return not self._renewing.is_set() and self._term.cause is None and not self._term.inherited
+
+    @property
+    def _forgotten(self) -> bool:
+        """Whether the program has no handle any more."""
+        return self._handle is None or self._handle() is None
 
     def _expired(self, trouble: BaseException | None) -> LockLostError:
         name = f"lock {self._lease_key!r} is lost"
@@ -1262,6 +1268,7 @@ class _Handle:
 
     def __init__(self, keeper: _Keeper) -> None:
         self._keeper = keeper
+        keeper._handle = weakref.ref(self)
         self.lost: threading.Event = keeper._term.lost
         """Is set when the lock is lost; is_set() looks at the clocks."""
         keeper._keep()
@@ -1312,12 +1319,6 @@ class _Handle:
             timeout = _check.seconds("timeout", timeout)
         await awaited(self._keeper._clock, lambda _: self._keeper._end(timeout), lambda _: None)
 
-    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
-        keeper: _Keeper | None = getattr(self, "_keeper", None)
-        if keeper is None or sys.is_finalizing() or not keeper._needed:
-            return
-        keeper._forgotten = True  # no more is done here, within whatever code this one is collected
-        warn(f"lock {keeper._lease_key!r} was not released: it is not renewed any more", ResourceWarning, source=self)
 
 class Lock(_Handle):
     """A lock that is held until the end of its block, until :meth:`release`, or until it is lost. It may be used by several threads at once."""
@@ -1360,10 +1361,43 @@ class LockSet(_Handle):
 H = TypeVar("H", bound=_Handle)
 
 
+class _Made:
+    """Whether a :class:`Hold` was used, and the line that made it."""
+
+    def __init__(self, hold: Hold[Any], frame: FrameType) -> None:
+        self.hold = weakref.ref(hold)
+        self.place = frame.f_code.co_filename, frame.f_lineno
+        self.used = False
+        _look_for_unused(2)
+        _made.append(self)
+
+
+_made: collections.deque[_Made] = collections.deque()
+
+
+def _look_for_unused(most: int) -> None:
+    """Warn of what was made, was not used, and is gone."""
+    for _ in range(min(most, len(_made))):
+        try:
+            made = _made.popleft()
+        except IndexError:  # another thread looks, too
+            return
+        if made.used:
+            continue
+        if made.hold() is not None:
+            _made.append(made)
+            continue
+        text = "a lock was never acquired: use locks.hold(...) in `with` or `async with`, or call acquire()"
+        tell(lambda place: warnings.warn_explicit(text, ResourceWarning, *place), made.place)
+
+
+atexit.register(lambda: _look_for_unused(len(_made)))
+
+
 class Hold(Generic[H]):
     """What :meth:`Locks.hold` returns: it acquires in ``with`` and ``async with``, and releases at the end of the block.
 
-    By itself it holds nothing, so that its truth value is a TypeError, and it warns when it goes unused (ResourceWarning).
+    By itself it holds nothing, so that its truth value is a TypeError, and later calls warn if it goes unused (ResourceWarning).
 
     At the end of a block that raised nothing, LockLostError says that the work was not protected until its end, NotReleasedError that it was, and that others wait
     until the lease expires. An exception of the block is not replaced.
@@ -1374,7 +1408,7 @@ class Hold(Generic[H]):
 
     def __init__(self, begin: Callable[[], _Acquire], finish: Callable[[_Acquire, bool, Signal], Steps[H]]) -> None:
         self._begin, self._finish = begin, finish
-        self._used = False
+        self._made = _Made(self, sys._getframe(2))
         self._lock: H | None = None
         self._task: asyncio.Task[Any] | None = None
         self._before = 0
@@ -1395,19 +1429,15 @@ class Hold(Generic[H]):
     def __bool__(self) -> bool:
         raise TypeError("nothing is held yet: use `with` or `async with`, or call acquire(), which raises LockHeldError if the lock cannot be had")
 
-    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
-        if not getattr(self, "_used", True):
-            warn("a lock was never acquired: use locks.hold(...) in `with` or `async with`, or call acquire()", ResourceWarning, source=self)
-
     def _hold(self, working: bool, cancel: Signal) -> H:
-        self._used = True
+        self._made.used = True
         a = self._begin()
         return block(a.clock, self._finish(a, working, cancel))
 
     async def _hold_async(self, working: bool) -> H:
         import asyncio
 
-        self._used = True
+        self._made.used = True
         a = self._begin()
         a.loop = asyncio.get_running_loop()
         lock = await awaited(a.clock, lambda cancel: self._finish(a, working, cancel), _unwanted)
@@ -1416,7 +1446,7 @@ class Hold(Generic[H]):
         return lock
 
     def _enter(self) -> None:
-        self._used = True
+        self._made.used = True
         if self._lock is not None or self._entered:
             raise RuntimeError("this lock is held in another block: call hold again")
         self._entered = True
@@ -1529,23 +1559,24 @@ class _Queues:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._mutex = threading.Lock()
-        self._lines: dict[str, weakref.WeakKeyDictionary[Signal, None]] = {}
+        self._lines: dict[str, Weak[Signal]] = {}
 
     def enter_free(self, key: str, turn: Signal) -> bool:
         """Have the turn of a key, unless there is a line."""
         with self._mutex:
             line = self._lines.get(key)
-            if line:
+            if line is not None and line.first() is not None:
                 return False
-            self._lines[key] = weakref.WeakKeyDictionary({turn: None})
+            line = self._lines[key] = Weak()
+            line.add(turn)
             return True
 
     def enter(self, waiting: _Wait, key: str, turn: Signal) -> Steps[bool]:
         """Wait for the turn of a key. False if the wait is over before."""
         with self._mutex:
-            line = self._lines.setdefault(key, weakref.WeakKeyDictionary())
-            line[turn] = None
-            place = len(line)  # the further behind, the more seldom one looks whether those before are still there
+            line = self._lines.setdefault(key, Weak())
+            line.add(turn)
+            place = len(line.alive())  # the further behind, the more seldom one looks whether those before are still there
         while not self._first(key, turn):
             if waiting.over():
                 self.leave(key, turn)
@@ -1556,15 +1587,15 @@ class _Queues:
 
     def _first(self, key: str, turn: Signal) -> bool:
         with self._mutex:
-            return next(self._lines[key].keys(), None) is turn
+            return self._lines[key].first() is turn
 
     def leave(self, key: str, turn: Signal) -> None:
         with self._mutex:
             line = self._lines.get(key)
             if line is None or turn not in line:
                 return
-            del line[turn]
-            first = next(line.keys(), None)
+            line.discard(turn)
+            first = line.first()
             if first is None:
                 del self._lines[key]
                 return

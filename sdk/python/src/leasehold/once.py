@@ -17,6 +17,9 @@ A queue delivers at least once. :func:`run` stands between the queue and the wor
 stores the end under the lock's token. A request whose response was lost is sent again with the same request_id; each takes effect once. While the gate
 cannot be reached the work goes on until the lock expires.
 
+The end of the work is stored for as long as the gate may accept it: the caller waits for that until the lock expires, and ten seconds at least; then a RunNotStoredError has
+what the work returned, and the end is sent again in the background (:class:`Storing`).
+
 An effect and its record are two steps. If a process dies between the effect of the work and the end of the run, the next run does the work again. Write to your
 database under :attr:`RunLock.token`, or under a unique name, where that must not happen.
 """
@@ -29,10 +32,11 @@ import contextvars
 import functools
 import inspect
 import json
+import math
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace as changed
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
     import asyncio
 
 __all__ = [
-    "Analyses", "Gate", "Grant", "MAX_RESULT_BYTES", "Outcome", "PermanentError", "RunFailedError", "RunLock", "RunLockedError", "RunNotStoredError", "Runs", "Status",
+    "Analyses", "Gate", "Grant", "MAX_RESULT_BYTES", "Outcome", "PermanentError", "RunFailedError", "RunLock", "RunLockedError", "RunNotStoredError", "Runs", "Status", "Storing",
     "UncountedError", "current", "fingerprint", "once", "run", "run_async",
 ]
 
@@ -65,6 +69,7 @@ MIN_HEARTBEAT = 0.01
 MAX_REASON_BYTES = 1024
 RELEASE_TIME = 30.0  # seconds for releasing a run
 ENDING_TIME = 10.0  # seconds, at least, for storing the end of a run
+SPARE_TIME = 1.0  # seconds that a call with a time of its own leaves for what its caller has to do then
 WAITS = Backoff(0.2, 5.0)
 POLLS = Backoff(0.1, 1.0, equal_jitter=True)
 
@@ -112,7 +117,12 @@ class RunFailedError(LeaseholdError):
 
 
 class RunNotStoredError(LeaseholdError):
-    """The work was done, and its end could not be stored. Another worker may run it again when the lock has expired."""
+    """The work was done, and its end could not be stored. Another worker may run it again when the lock has expired, until it is."""
+
+    value: Any = None
+    """What a function that :func:`once` decorates returned all the same."""
+    storing: Storing | None = None
+    """Its end, if it is sent again in the background; None if it was rejected."""
 
 
 @dataclass(frozen=True)
@@ -313,19 +323,43 @@ class Analyses(_HTTPGate):
         return f"/v1/analyses/{segment(run_id, 'run_id')}"
 
 
+class Storing:
+    """The end of a run that could not be stored before its caller went on. It is sent again in the background until the gate has it, or says that another worker took over."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._done, self._cancel = Signal(), Signal()
+        self.outcome: Outcome | None = None
+        """What came of the run: as if the caller had waited; None until that is known."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the end is stored, or never will be; False if that takes longer than so many seconds."""
+        may_block("await asyncio.to_thread(storing.wait)")
+        end = None if timeout is None else self._clock.monotonic() + _check.seconds("timeout", timeout)
+        while not self._done.is_set() and (end is None or self._clock.monotonic() < end):
+            self._clock.wait(None if end is None else end - self._clock.monotonic(), self._done)
+        return self._done.is_set()
+
+    def stop(self) -> None:
+        """Give up, unless the end is stored: for a process that ends."""
+        self._cancel.set()
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of a run."""
 
     status: Status
     result: str = ""
-    """With ready what the work returned, with already_finished what it returned then."""
+    """With ready what the work returned, with already_finished what it returned then; what it returned also if that is not stored."""
     retry_after: float = 0.0
     """With locked: seconds until the lock expires."""
     token: int = 0
     """The fencing token of the run, 0 if there was none."""
     error: BaseException | None = None
     """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedError."""
+    storing: Storing | None = None
+    """With attempt_failed: the end of the run, if it is sent again in the background."""
 
 
 def lost(err: BaseException | None) -> bool:
@@ -466,6 +500,7 @@ class _Run:
         _check.function("warn", warn)
         self.on_refresh, self._warn = on_refresh, warn
         self.clock = clock or SYSTEM
+        self.ends_at: float | None = None  # when the call must have ended, if its caller has so much time and no more
         self.loop: asyncio.AbstractEventLoop | None = None  # that of the task which runs it
         self.failures = 0
         self.under_way = False  # a try has been sent, and not been answered
@@ -483,6 +518,10 @@ class _Run:
         """warn, as a step."""
         return Blocks(lambda: self.warn(text, err))
 
+    def within(self, seconds: float) -> float:
+        """So many seconds, but no more than the call has."""
+        return seconds if self.ends_at is None else max(0.01, min(seconds, self.ends_at - self.clock.monotonic()))
+
     def insist(
         self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Wires[Any]],
         cancel: Signal | None = None,
@@ -496,7 +535,8 @@ class _Run:
                 return (yield Send(seconds, functools.partial(do, seconds), cancel))
             except (ApiError, NoResponseError, InvalidResponseError) as err:
                 left = end - self.clock.monotonic()
-                wait = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3))  # or the next try may come too late
+                # Or the next try may come too late: another worker may begin as soon as the gate is back.
+                wait = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3 if limit < math.inf else WAITS.most))
                 if final(err) or wait >= left:
                     raise
                 yield pause(self.clock, wait, *([cancel] if cancel else []))
@@ -564,7 +604,7 @@ class _Run:
         until = self.clock.monotonic() + self.wait
         poll = 0
         while True:
-            g, began = yield from self.acquire(cancel, until + CALL_TIME - self.clock.monotonic())
+            g, began = yield from self.acquire(cancel, self.within(until + CALL_TIME - self.clock.monotonic()))
             left = until - self.clock.monotonic()
             if g.held is not None or g.reason != "locked" or left <= 0:
                 return g, began
@@ -663,7 +703,7 @@ class _Run:
                 done.set()
 
         in_background(_background, self.clock, work())
-        yield pause(self.clock, CALL_TIME, done)
+        yield pause(self.clock, self.within(CALL_TIME), done)
 
     def released(self, held: Held, failed: str) -> Steps[None]:
         try:
@@ -735,24 +775,43 @@ class _Run:
         return Outcome("attempt_failed", token=held.token, error=err)
 
     def finish(self, lock: RunLock, held: Held, result: str | None, failed: str, done: Outcome) -> Steps[Outcome]:
-        """Store the end. It is tried again until the lock expires, and for a while at least: the gate accepts a late end as long as no other worker took over."""
+        """Store the end, and insist on it for as long as the gate may accept it, which is as long as no other worker took over. The caller waits until the
+        lock expires, and for a while at least; then it goes on in the background."""
+        out = yield from self.store(held, result, failed, done, self.within(max(lock._term.left, ENDING_TIME)), None)
+        if out.storing is not None:
+            storing = out.storing
+
+            def goes_on() -> Steps[None]:
+                try:
+                    storing.outcome = yield from self.store(held, result, failed, done, math.inf, storing._cancel)
+                except Cancelled:
+                    storing.outcome = changed(out, storing=None)
+                if storing.outcome.status != done.status and storing.outcome.error is not None:
+                    yield self.warning("in the background", storing.outcome.error)
+                storing._done.set()
+
+            in_background(_background, self.clock, goes_on())
+        return out
+
+    def store(self, held: Held, result: str | None, failed: str, done: Outcome, limit: float, cancel: Signal | None) -> Steps[Outcome]:
         try:
             yield from self.insist(
-                max(lock._term.left, ENDING_TIME), TRY_TIME, lambda err: lost(err) or _rejected(err),
-                lambda s, abort: asked(self.gate.finish, held, result, failed, s, abort))
+                limit, TRY_TIME, lambda err: lost(err) or _rejected(err), lambda s, abort: asked(self.gate.finish, held, result, failed, s, abort), cancel)
             return done
         except (ApiError, NoResponseError, InvalidResponseError) as err:
             if lost(err):
                 loss = LockLostError(f"the lock of run {self.run_id!r} is lost: {err}")
                 loss.__cause__ = err
-                return Outcome("lock_lost", token=held.token, error=loss)
+                return Outcome("lock_lost", result=done.result, token=held.token, error=loss)
             problem = RunNotStoredError(f"store the end of run {self.run_id!r}: {err}")
             problem.__cause__ = done.error or err
             if _rejected(err) and result is not None:  # the work is done, and is not done again because its result is not accepted
-                return (yield from self.finish(lock, held, None, reason(problem), Outcome("failed", token=held.token, error=problem)))
+                return (yield from self.store(held, None, reason(problem), Outcome("failed", token=held.token, error=problem), limit, cancel))
             if _rejected(err):
                 yield from self.release(held, reason(problem))
-            return Outcome("attempt_failed", token=held.token, error=problem)
+            else:
+                problem.storing = Storing(self.clock)
+            return Outcome("attempt_failed", result=done.result, token=held.token, error=problem, storing=problem.storing)
 
 
 def reason(err: BaseException) -> str:
@@ -910,7 +969,7 @@ def fingerprint(value: object) -> str:
 def once(
     gate: Gate, *, key: str | Callable[..., str], ignore: Collection[str] = (), owner: str = "", ttl: float = 300.0, heartbeat: float | None = None,
     max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, warn: Callable[[BaseException], None] | None = None,
-    clock: Clock | None = None,
+    time_left: Callable[..., float] | None = None, clock: Clock | None = None,
 ) -> Callable[[F], F]:
     """A decorator: the function runs once for each key, and all calls return what it returned then, read from JSON.
 
@@ -921,6 +980,9 @@ def once(
     ignore
         The names of arguments that do not count, such as ("session",) or ("self",). All others are part of what the run is: their :func:`fingerprint` is compared with that of the key's
         first call, and a call with others is :class:`~leasehold.codes.RunDiffersError`. One that JSON does not have is an error, unless the key says it as {name}.
+    time_left
+        A function of the arguments that says for how many seconds the call can last, where it is killed or frozen after that (:mod:`leasehold.aws`). Then the lock lasts for so long, without
+        refreshes, instead of ttl: who comes again after that need not wait. Waiting and storing end a second before. With less than two seconds nothing runs: TimeoutError.
 
     The other settings are those of :func:`run`. What the function returns must be JSON of at most MAX_RESULT_BYTES, and every call, the first as well, gets what comes out of that: a tuple is a
     list. One that is not makes the run FAILED, with a :class:`PermanentError`: the work is done, and not done again. An exception of the function is a failed
@@ -929,6 +991,7 @@ def once(
     :func:`current` is the lock. It works on functions, coroutine functions and handlers of AWS Lambda.
     """
 
+    _check.function("time_left", time_left)
     if not isinstance(key, str) and not callable(key):
         raise InvalidSettingError("key", f"is {_check.show(key)}: must be a str or a function")
 
@@ -944,9 +1007,19 @@ def once(
             bound.apply_defaults()
             run_id = _run_name("key", key(*args, **kwargs) if callable(key) else cast(_input.Key, made).of(bound.arguments))
             about = _input.of_arguments(bound.arguments, left_out, made.whole if made else (), fingerprint)
-            return _Run(
-                gate, run_id, owner=owner, request_id="", ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait, fingerprint=about,
-                on_refresh=None, warn=warn, clock=clock, write=read.written)
+            lasts, beats, left = ttl, heartbeat, math.inf
+            if time_left is not None:
+                left = _check.number("time_left", time_left(*args, **kwargs)) - SPARE_TIME
+                if left < SPARE_TIME:
+                    raise TimeoutError(f"nothing ran: {left + SPARE_TIME:.3g} s are left, and {2 * SPARE_TIME:.3g} s are needed")
+                lasts = min(math.ceil(left + SPARE_TIME), _check.MAX_TTL)
+                beats = lasts - MIN_HEARTBEAT
+            r = _Run(
+                gate, run_id, owner=owner, request_id="", ttl=lasts, heartbeat=beats, max_failures=max_failures, max_takeovers=max_takeovers,
+                wait=min(_check.seconds("wait", wait), left),
+                fingerprint=about, on_refresh=None, warn=warn, clock=clock, write=read.written)
+            r.ends_at = None if time_left is None else r.clock.monotonic() + left
+            return r
 
         if inspect.iscoroutinefunction(f) or inspect.iscoroutinefunction(getattr(f, "__call__", None)):
 
@@ -1011,4 +1084,6 @@ class _Read:
         if outcome.status == "locked":
             raise RunLockedError(f"another worker runs {run_id!r}", outcome.retry_after)
         assert outcome.error is not None
+        if isinstance(outcome.error, RunNotStoredError):
+            outcome.error.value = self.value
         raise outcome.error

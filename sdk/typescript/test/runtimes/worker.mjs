@@ -3,6 +3,8 @@ import { Locks } from '@leasehold-dev/leasehold'
 import { Election } from '@leasehold-dev/leasehold/election'
 import { Fences } from '@leasehold-dev/leasehold/fences'
 import { HttpLeaseProvider, IdGenerator, PublicIds, decodeId } from '@leasehold-dev/leasehold/ids'
+import { Idempotency, idempotent } from '@leasehold-dev/leasehold/idempotency'
+import { batch, lambda } from '@leasehold-dev/leasehold/lambda'
 import { Runs } from '@leasehold-dev/leasehold/once'
 import { createProjectLock } from '@leasehold-dev/leasehold/projectlock'
 import { requestAll } from '@leasehold-dev/leasehold/sets'
@@ -40,6 +42,10 @@ const provided = new IdGenerator({ provider: new HttpLeaseProvider(options), dis
 const project = createProjectLock({ service: options })
 const election = new Election(locks, 'scheduler')
 const fences = new Fences(options)
+const idempotency = new Idempotency(runs, { name: 'payments', scope: () => 'ann' })
+const pay = idempotency.wrap(async (request) => new Response(`${await request.text()} under ${idempotent(request).token}`, { status: 201 }))
+const consume = batch(runs, (body, run) => same(body.n + run.token, 9))
+const invoke = lambda(runs, (event) => event.id, (event, run) => run.token)
 const users = new PublicIds([{ secret: new Uint8Array(32) }], { entity: 'user' })
 
 export default {
@@ -49,6 +55,14 @@ export default {
     await election.lead((leader) => fences.check('disk', leader.token))
     same(/^js-[0-9a-f]{12}$/.test(locks.owner), true)
     same(await runs.once('order', { total: 12 }, () => 'done'), 'done')
+    for (const headers of [{}, { 'content-type': 'application/x-www-form-urlencoded' }]) {
+      const paid = await pay(new Request('https://pay.test/payments', { method: 'POST', headers: { 'idempotency-key': '"k1"', ...headers }, body: 'amount=10' }))
+      same(`${paid.status} ${await paid.text()}`, '201 amount=10 under 8')
+    }
+    same((await pay(new Request('https://pay.test/payments', { method: 'POST', headers: { 'idempotency-key': 'a b' } }))).status, 400)
+    const context = { getRemainingTimeInMillis: () => 30_000 }
+    same((await consume({ Records: [{ messageId: 'm1', body: '{"n":1}' }, { messageId: 'm2', body: '' }] }, context)).batchItemFailures[0].itemIdentifier, 'm2')
+    same(await invoke({ id: 'i1' }, context), 8)
     for (const g of [generator, provided]) {
       const ids = await g.batch(300)
       same(new Set(ids).size, 300)
