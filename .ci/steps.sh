@@ -19,38 +19,68 @@ times=$(mktemp)
 notes=$(mktemp) # what was not looked at
 failed=()
 
-# check runs steps. The first that fails ends everything.
+# check runs steps, and those whose names a + joins side by side: steps that mostly keep one core busy. The first that fails ends everything.
 check() {
-  local step began code noted result
-  for step in "$@"; do
+  local group step code pids logs i
+  for step in ${*//+/ }; do
     declare -F "step_$step" >/dev/null || { echo "no step is named $step; the steps are: $(steps)" >&2; exit 2; }
   done
-  for step in "$@"; do
-    began=$SECONDS noted=$(wc -l <"$notes")
-    printf '\n== %s (%ss)\n' "$step" "$SECONDS"
+  for group in "$@"; do
+    printf '\n== %s (%ss)\n' "$group" "$SECONDS"
     set +e
-    (
-      set -e
-      trap stop EXIT
-      "step_$step"
-    )
-    code=$?
+    if [ "${group/+/}" = "$group" ]; then
+      carry_out "$group"
+      code=$?
+    else
+      pids=() logs=() code=0
+      trap 'trap "" TERM; kill 0; exit 130' INT # which the shell keeps from what it runs beside itself
+      for step in ${group//+/ }; do
+        logs+=("$(mktemp)")
+        carry_out "$step" >"${logs[-1]}" 2>&1 &
+        pids+=("$!")
+      done
+      for i in "${!pids[@]}"; do
+        wait "${pids[i]}" || code=1
+        cat "${logs[i]}"
+        rm -f "${logs[i]}"
+      done
+      trap - INT
+    fi
     set -e
-    result=ok
-    [ "$(wc -l <"$notes")" = "$noted" ] || result=partly # the notes say what was not looked at
-    [ "$code" != 3 ] || { result='-' code=0; }           # nothing was
-    [ "$code" = 0 ] || result=FAILED
-    printf '%6d s  %-6s  %s\n' "$((SECONDS - began))" "$result" "$step" >>"$times"
     [ "$code" = 0 ] && continue
-    printf '\n== FAILED in the step: %s\n' "$step"
-    failed+=("$step")
+    mapfile -t failed < <(awk '$(NF - 1) == "FAILED" { print $NF }' "$times")
+    [ "${#failed[@]}" != 0 ] || failed=("$group") # it was ended before it could say so
+    printf '\n== FAILED in the step: %s\n' "${failed[*]}"
     break
   done
-  printf '\n== slowest steps of %d s\n' "$SECONDS"
+  printf '\n== slowest steps of %d s; what each kept processors busy for\n' "$SECONDS"
   sort -rn "$times"
   [ ! -s "$notes" ] || { printf '\n== not looked at\n'; cat "$notes"; }
   [ "${#failed[@]}" = 0 ] || printf '\n== FAILED in the step: %s\n' "${failed[*]}"
 }
+
+# carry_out runs a step in a shell of its own, and writes down what became of it. It fails if the step does.
+carry_out() (
+  self=$BASHPID began=$SECONDS all=$notes notes=$(mktemp) result=ok
+  set +e
+  (
+    set -e
+    trap stop EXIT
+    "step_$1"
+  )
+  code=$?
+  [ ! -s "$notes" ] || result=partly         # the notes say what was not looked at
+  [ "$code" != 3 ] || { result='-' code=0; } # nothing was
+  [ "$code" = 0 ] || result=FAILED
+  cat "$notes" >>"$all"
+  rm -f "$notes"
+  printf '%6d s %6d s  %-6s  %s\n' "$((SECONDS - began))" "$(busy "$self")" "$result" "$1" >>"$times"
+  [ "$code" = 0 ]
+)
+
+# busy is for how many seconds the processes that a shell has waited for kept processors busy, where the system says so.
+busy() { awk -v hertz="$(getconf CLK_TCK)" '{ seconds = ($16 + $17) / hertz } END { print int(seconds) }' "/proc/$1/stat" 2>/dev/null || echo 0; }
+
 steps() { declare -F | sed -n 's/^declare -f step_//p' | tr '\n' ' '; }
 
 # since is the commit from which on the gate looks for changes: the last one that was green here; without one, that of a day before. It is empty where
@@ -210,10 +240,10 @@ step_python() {
   .ci/sdk/python
 }
 
-# Headless Chromium, axe-core.
+# Headless Chromium, axe-core. Nothing that is asked of the browser waits for more than a minute, so that one that hangs is told with its test.
 step_console() {
-  unless_changed console tests/console cmd/leasehold/internal
-  go test -C tests/console -count=1 -timeout 20m ./...
+  unless_changed console tests/console cmd/leasehold/internal/demo cmd/leasehold/internal/process
+  go test -C tests/console -count=1 -timeout 8m ./...
 }
 
 # The receiver of an OpenTelemetry collector.
@@ -263,10 +293,31 @@ others() {
   export LEASEHOLD_TEST_SERVERS=1
 }
 
-# The adapters and emulators beside servers that others wrote.
+# What starts servers that others wrote, of the adapters and emulators. Their other tests need none, and are in the step tests: of those for Redis only
+# what runs on its stand-in can be told apart.
 step_servers() {
+  local package found all='' starter
   others
-  go test -timeout 10m ./adapters/... ./emulator/... ./repo/docstore/...
+  for package in $(go list ./adapters/... ./emulator/... ./repo/docstore/...); do
+    found=$(starts_servers "$(go list -f '{{.Dir}}' "$package")")
+    all+=" $found"
+    case $found in
+      '') ;;
+      *redistest*) go test -skip '/^miniredis$|//^miniredis$' "$package" ;;
+      *) go test -run "^($(cut -d' ' -f1 <<<"$found" | paste -sd '|'))\$" "$package" ;;
+    esac
+  done
+  for starter in $starters; do
+    grep -qF "$starter" <<<"$all" || { echo "no test was found that calls $starter"; exit 1; }
+  done
+}
+# starts_servers prints which tests of a folder call one of the starters, and which one.
+starters='redistest.Each official.Start moto.Start dynoxide.Endpoint'
+starts_servers() {
+  compgen -G "$1/*_test.go" >/dev/null || return 0
+  cat "$1"/*_test.go | awk -v starters="$starters" 'BEGIN { n = split(starters, starter, " ") }
+    /^func Test/ { test = $2; sub(/\(.*/, "", test) }
+    { for (i = 1; i <= n; i++) if (index($0, starter[i] "(") && !seen[test, i]++) print test, starter[i] }'
 }
 
 # Every rule on every store, everything at full size, and with those servers.

@@ -15,11 +15,12 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
-// TestStrangersFillNoDisk: 40,000 requests without a token write less than 1 MB of log and audit, also where both share
-// a file system of 16 MB with the store. All renewals of another caller succeed meanwhile, and who had its lock is still
-// known to the server afterwards.
+// TestStrangersFillNoDisk: 10,000 requests without a token, in a deep run 40,000, write less than 1 MB of log and audit,
+// where a record of each would be more; also where both share a file system of 16 MB with the store. All renewals of
+// another caller succeed meanwhile, and who had its lock is still known to the server afterwards.
 func TestStrangersFillNoDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,7 +66,8 @@ func TestStrangersFillNoDisk(t *testing.T) {
 		t.Fatal(status)
 	}
 
-	const requests, senders = 40_000, 8
+	const senders = 8
+	requests := suite.AtDepth[int64](10_000, 40_000)
 	var left atomic.Int64
 	left.Store(requests)
 	var sending sync.WaitGroup

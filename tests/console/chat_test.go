@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // TestChatPage: two browsers are in a room of examples/chat, and both write in it. Its process is replaced, then
@@ -49,8 +47,8 @@ func TestChatPage(t *testing.T) {
 	sent := 0
 	say := func(p *tab) {
 		sent++
-		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.getElementById('text').value = 'message %d'
-			document.getElementById('say').requestSubmit(); undefined`, sent)))
+		p.runs(fmt.Sprintf(`document.getElementById('text').value = 'message %d'
+			document.getElementById('say').requestSubmit()`, sent))
 	}
 	agree := func(what string, broken int) {
 		t.Helper()
@@ -70,8 +68,7 @@ func TestChatPage(t *testing.T) {
 		broken int
 	}{{"Replace the process", 0}, {"Kill it", 1}} {
 		for _, p := range tabs {
-			p.do(chromedp.Evaluate[chromedp.Void](
-				`window.was = document.getElementById('process').textContent; undefined`))
+			p.runs(`window.was = document.getElementById('process').textContent`)
 		}
 		tabs[0].presses(step.button)
 		for range 3 {

@@ -39,7 +39,7 @@ var screens = []struct{ name, hash, shows string }{
 // goes changes the screen of a tab.
 func (p *tab) goes(hash, shows string) {
 	p.t.Helper()
-	p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`location.hash = %q; undefined`, hash)))
+	p.runs(fmt.Sprintf(`location.hash = %q`, hash))
 	p.sees(shows)
 }
 
@@ -64,11 +64,10 @@ func (p *tab) accessible(axe, where string) {
 		return
 	}
 	if !says[bool](p, `typeof axe === 'object'`) {
-		p.do(chromedp.Evaluate[chromedp.Void](axe + "; undefined"))
+		p.runs(axe)
 	}
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`window.found = null; axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.found =
-		r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => v.id + ': ' + v.nodes.map((n) => n.html + ' ' + n.failureSummary).join(' | ')) }); undefined`))
+	p.runs(`window.found = null; axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.found =
+		r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => v.id + ': ' + v.nodes.map((n) => n.html + ' ' + n.failureSummary).join(' | ')) })`)
 	p.until(`window.found !== null`, "the end of axe-core")
 	for _, s := range says[[]string](p, `window.found`) {
 		p.t.Errorf("%s: axe-core: %.600s", where, s)
@@ -237,7 +236,7 @@ var people = bearers{
 func (p *tab) signIn(token string) {
 	p.t.Helper()
 	p.sees("Bearer token")
-	p.do(chromedp.SendKeys(chromedp.CSS("#token"), token+"\r"))
+	p.types("#token", token+"\r")
 }
 
 // TestOrderOfFocus: the keyboard and screen readers go down a telephone's screen as the eye does; on a wide page the
@@ -310,7 +309,7 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s: the token is in the page, or in a storage beside the one of the tab", x.hash)
 		}
 	}
-	p.do(chromedp.Reload())
+	p.reload()
 	p.sees("May change runs") // who signed in need not do it again
 	p.sees("deploy-prod")
 	if kept := says[string](p, `JSON.stringify(sessionStorage)`); strings.Contains(kept, "no-one") ||
@@ -318,8 +317,7 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("the tab keeps %s", kept)
 	}
 	const cleared = `JSON.stringify(sessionStorage).includes('t0ken')`
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`[...document.querySelectorAll('button')].find((b) => b.innerText === 'Sign out').click(); undefined`))
+	p.runs(`[...document.querySelectorAll('button')].find((b) => b.innerText === 'Sign out').click()`)
 	p.sees("Bearer token")
 	if says[bool](p, `document.body.innerText.includes('deploy-prod')`) {
 		t.Error("who signed out still sees locks")
@@ -327,11 +325,11 @@ func TestReadOnly(t *testing.T) {
 	if says[bool](p, cleared) {
 		t.Error("the tab keeps the token of who signed out")
 	}
-	p.do(chromedp.Reload())
+	p.reload()
 	p.sees("Bearer token")
 	// A token that the server accepts no longer is forgotten as well.
-	p.do(chromedp.Evaluate[chromedp.Void](`sessionStorage.setItem('leasehold.token', 't0ken-that-expired'); undefined`),
-		chromedp.Reload())
+	p.runs(`sessionStorage.setItem('leasehold.token', 't0ken-that-expired')`)
+	p.reload()
 	p.sees("the token is missing or unknown")
 	if says[bool](p, cleared) {
 		t.Error("the tab keeps a token that was not accepted")
@@ -340,18 +338,19 @@ func TestReadOnly(t *testing.T) {
 	p.local(w)
 }
 
-// asks presses a button that asks for a reason, and gives one.
+// asks presses a button that asks for a reason, gives one, and waits until the question is gone: what was done may be seen
+// before that, and another button that is pressed then has its question closed by the first one's answer.
 func (p *tab) asks(button, reason string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`[...document.querySelectorAll('main button')].some((b) => b.innerText.startsWith(%q))`, button),
 		"the button "+button)
-	p.do(chromedp.Evaluate[chromedp.Void](
-		fmt.Sprintf(
-			`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith(%q)).click(); undefined`, button)))
+	p.runs(fmt.Sprintf(
+		`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith(%q)).click()`, button))
 	p.until(`document.querySelector('dialog')?.open && document.activeElement.id === 'reason'`,
 		"a question for the reason")
-	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), reason))
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
+	p.types("#reason", reason)
+	p.runs(`document.querySelector('dialog form').requestSubmit()`)
+	p.until(`!document.querySelector('dialog')`, "the end of the question")
 }
 
 // TestAdministrator: an administrator ends a lease, and no later one; resets a fence; retries an analysis. Each needs a
@@ -381,22 +380,21 @@ func TestAdministrator(t *testing.T) {
 	// Another lease begins while the question is open: it stays.
 	w.acquire("acme", "other", "", 300, nil)
 	p.goes("#/lock/other", "End this lease")
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).click(); undefined`))
+	p.runs(`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).click()`)
 	p.until(`document.querySelector('dialog')?.open`, "a question")
 	w.evict("t0ken-of-root", "other")
 	w.acquire("acme", "other", "", 300, nil)
-	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "too late"))
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
+	p.types("#reason", "too late")
+	p.runs(`document.querySelector('dialog form').requestSubmit()`)
 	p.until(`document.querySelector('dialog .failure')`, "the reason why nothing was done")
 	if l, err := w.c.LockAPI().Get(ctx, "acme", "other"); err != nil || l.State != contracts.StateActive {
 		t.Errorf("the later lease: %+v, %v", l, err)
 	}
-	p.do(chromedp.KeyEvent("\x1b"))
+	p.hits("\x1b")
 	p.until(`!document.querySelector('dialog')`, "the end of the question")
 
 	p.goes("#/lock/deploy-prod", "Fence")
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('#resource').form.requestSubmit(); undefined`))
+	p.runs(`document.querySelector('#resource').form.requestSubmit()`)
 	p.sees("Highest token:")
 	p.asks("Reset the fence", "a token of the test system")
 	p.sees("is remembered")
@@ -413,8 +411,7 @@ func TestAdministrator(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	p.goes("#/happened", "force release")
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`document.querySelectorAll('.outcomes summary').forEach((s) => s.click()); undefined`))
+	p.runs(`document.querySelectorAll('.outcomes summary').forEach((s) => s.click())`)
 	p.sees("the bucket is back")
 	for _, reason := range []string{"the runner is gone", "a token of the test system", "the bucket is back"} {
 		if !says[bool](p, fmt.Sprintf(`document.body.textContent.includes(%q)`, reason)) {
@@ -433,9 +430,9 @@ func TestWhoHadIt(t *testing.T) {
 	p.signIn("t0ken-of-root")
 	p.sees("Who had it")
 	ask := func(at string) {
-		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const f = document.querySelector('#at').form
+		p.runs(fmt.Sprintf(`{ const f = document.querySelector('#at').form
 			f.elements.at.value = %q && new Date(new Date(%[1]q) - new Date(%[1]q).getTimezoneOffset() * 60e3).toISOString().slice(0, 19)
-			f.requestSubmit() }; undefined`, at)))
+			f.requestSubmit() }`, at))
 	}
 	ask("2026-01-01T22:05:00Z")
 	p.sees("possibly: if it was renewed until then")
@@ -515,28 +512,27 @@ func TestRuns(t *testing.T) {
 
 	// It ends once more while the question is open: that result stays.
 	can("nightly", "Result", "Run again,Remove")
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('Run again')).click(); undefined`))
+	p.runs(`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('Run again')).click()`)
 	p.until(`document.querySelector('dialog')?.open`, "a question")
 	p.sees("its work is done once more, and its result is forgotten")
 	if _, err := runs.Again(ctx, "nightly", contracts.RunRetryRequest{Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	w.ran(ann, "nightly", "READY", due())
-	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "too late"))
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
+	p.types("#reason", "too late")
+	p.runs(`document.querySelector('dialog form').requestSubmit()`)
 	p.until(`document.querySelector('dialog .failure')`, "the reason why nothing was done")
 	if r, err := runs.Get(ctx, "nightly"); err != nil || r.Result == "" || r.Retry == nil || r.Retry.Reason != "test" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	p.do(chromedp.KeyEvent("\x1b"))
+	p.hits("\x1b")
 	p.until(`!document.querySelector('dialog')`, "the end of the question")
 
 	p.goes("#/work", "bill-3")
 	p.clicks("Retry these 2…")
 	p.until(`document.querySelector('dialog .preview')?.children.length === 2`, "the names of those that will be retried")
-	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "the bank is back"))
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
+	p.types("#reason", "the bank is back")
+	p.runs(`document.querySelector('dialog form').requestSubmit()`)
 	p.sees("Retried: 2.")
 	for _, id := range []string{"bill-2", "bill-3"} {
 		if r, err := runs.Get(ctx, id); err != nil || r.Finished {
@@ -589,12 +585,11 @@ func TestTenants(t *testing.T) {
 		window.held = []
 		window.fetch = (u, o) => String(u).includes('/acme/locks') && window.hold ? new Promise((r) => window.held.push(() => r(send(u, { ...o, signal: undefined })))) : send(u, o)`})
 	p.sees("lock-of-acme")
-	p.do(chromedp.Evaluate[chromedp.Void](`window.hold = true; undefined`))
+	p.runs(`window.hold = true`)
 	p.until(`window.held.length > 0`, "a request about acme")
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`{ const f = document.querySelector('#tenant'); f.value = 'other'; f.form.requestSubmit() }; undefined`))
+	p.runs(`{ const f = document.querySelector('#tenant'); f.value = 'other'; f.form.requestSubmit() }`)
 	p.sees("lock-of-other")
-	p.do(chromedp.Evaluate[chromedp.Void](`window.late = Promise.all(window.held.map((f) => f())); undefined`))
+	p.runs(`window.late = Promise.all(window.held.map((f) => f()))`)
 	p.until(
 		`(window.polls = performance.getEntriesByType('resource').filter((e) => e.name.includes('/tenants/other/locks')).length) > 1`, "another poll")
 	if says[bool](p, `document.documentElement.textContent.includes('acme')`) {
@@ -672,8 +667,7 @@ func TestStoreRequests(t *testing.T) {
 	}
 	p.goes("#/now", "deploy-prod")
 	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`Object.defineProperty(document, 'hidden', { value: true, configurable: true }); undefined`))
+	p.runs(`Object.defineProperty(document, 'hidden', { value: true, configurable: true })`)
 	before := w.store.n.Load()
 	poll(p)
 	if n := w.store.n.Load() - before; n != 0 || says[bool](p, `window.waits.some((w) => w && w.ms >= 1000)`) {
@@ -685,8 +679,7 @@ func TestStoreRequests(t *testing.T) {
 // poll carries out the next poll, and returns how long the page would have waited for it.
 func poll(p *tab) int {
 	p.t.Helper()
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`window.waited = 0; window.next().then((ms) => { window.waited = ms }); undefined`))
+	p.runs(`window.waited = 0; window.next().then((ms) => { window.waited = ms })`)
 	p.until(`window.waited > 0`, "the end of a poll")
 	return says[int](p, `window.waited`)
 }
@@ -699,8 +692,7 @@ func TestFailures(t *testing.T) {
 	p := w.visit("#/now", look{before: ofAcme + timers})
 	p.sees("deploy-prod")
 	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`window.real = window.fetch; window.fetch = () => Promise.reject(new TypeError('Failed to fetch')); undefined`))
+	p.runs(`window.real = window.fetch; window.fetch = () => Promise.reject(new TypeError('Failed to fetch'))`)
 	var waited []int
 	for range 3 {
 		waited = append(waited, poll(p))
@@ -708,7 +700,7 @@ func TestFailures(t *testing.T) {
 	p.sees("The server did not respond")
 	p.sees("No answer since")
 	p.sees("deploy-prod")
-	p.do(chromedp.Evaluate[chromedp.Void](`window.fetch = window.real; undefined`))
+	p.runs(`window.fetch = window.real`)
 	waited = append(waited, poll(p), poll(p))
 	if fmt.Sprint(waited) != "[3000 6000 12000 24000 3000]" {
 		t.Errorf("waited %v", waited)
@@ -717,8 +709,7 @@ func TestFailures(t *testing.T) {
 	p.clean()
 
 	// What the page does not expect keeps one screen from being shown, and says so.
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`window.fetch = async (u, o) => String(u).includes('/locks') ? new Response('{"at":"2026-01-01T00:00:00.000Z","locks":[null]}') : window.real(u, o); undefined`))
+	p.runs(`window.fetch = async (u, o) => String(u).includes('/locks') ? new Response('{"at":"2026-01-01T00:00:00.000Z","locks":[null]}') : window.real(u, o)`)
 	poll(p)
 	p.sees("The page itself failed")
 	p.goes("#/ids", "Decode an ID")
@@ -819,23 +810,22 @@ func TestKeyboard(t *testing.T) {
 		return (e.tagName !== 'SELECT' && e.innerText || e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.tagName).trim() + (s.outlineStyle === 'none' ? ' (unseen)' : '') })()`
 	var walk []string
 	for range 17 {
-		p.do(chromedp.KeyEvent("\t"))
+		p.hits("\t")
 		walk = append(walk, says[string](p, focus))
 	}
 	if got, want := strings.Join(walk, ", "),
 		"Skip to the content, Leasehold, Now, One lock, Work, IDs, Placement, What happened, Tenant, Go, English, 日本語, Pause, Keys that begin with, Owner, State, Filter"; got != want {
 		t.Errorf("walked\n%s, want\n%s", got, want)
 	}
-	p.do(chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r")) // the lock
+	p.hits("\t\r") // the lock
 	p.sees("End this lease")
 	if at := says[string](p, `document.activeElement.id`); at != "main" {
 		t.Errorf("after a change of the screen the focus is at %q", at)
 	}
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).focus(); undefined`),
-		chromedp.KeyEvent("\r"))
+	p.runs(`[...document.querySelectorAll('main button')].find((b) => b.innerText.startsWith('End this')).focus()`)
+	p.hits("\r")
 	p.until(`document.querySelector('dialog')?.open && document.activeElement.id === 'reason'`, "a question")
-	p.do(chromedp.KeyEvent("\x1b"))
+	p.hits("\x1b")
 	p.until(`!document.querySelector('dialog') && document.activeElement.innerText === 'End this lease'`,
 		"the button, when the question is closed")
 	p.clean()
@@ -857,9 +847,9 @@ func TestLanguages(t *testing.T) {
 	if lang := says[string](p, `document.documentElement.lang`); lang != "ja" {
 		t.Errorf("the page says that it is in %q", lang)
 	}
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=en]').click(); undefined`))
+	p.runs(`document.querySelector('button[lang=en]').click()`)
 	p.sees("Another owner holds the lock")
-	p.do(chromedp.Reload())
+	p.reload()
 	p.sees("Another owner holds the lock")
 	p.clean()
 }
@@ -872,8 +862,7 @@ func TestDecode(t *testing.T) {
 	p.sees("Decode an ID")
 	decode := func(id, want string) {
 		t.Helper()
-		p.do(chromedp.Evaluate[chromedp.Void](
-			fmt.Sprintf(`{ const f = document.querySelector('#id'); f.value = %q; f.form.requestSubmit() }; undefined`, id)))
+		p.runs(fmt.Sprintf(`{ const f = document.querySelector('#id'); f.value = %q; f.form.requestSubmit() }`, id))
 		p.sees(want)
 	}
 	// 1000 ms after the epoch, machine ID 5, sequence 7: 1000<<22 | 5<<8 | 7
@@ -893,14 +882,8 @@ func TestDecode(t *testing.T) {
 func shoot(p *tab, name string) {
 	p.t.Helper()
 	p.until(`document.getAnimations().length >= 0 && !document.querySelector('main > p[role=status]')`, "its data")
-	b, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.MkdirAll("../../docs/console", 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile("../../docs/pictures/console/"+name+".png", b, 0o644)
-	}
-	if err != nil {
+	b := ask(p, "a picture", chromedp.CaptureScreenshot())
+	if err := os.WriteFile("../../docs/pictures/console/"+name+".png", b, 0o644); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -924,11 +907,11 @@ func TestPictures(t *testing.T) {
 		p.goes(x.hash, x.shows)
 		switch x.name {
 		case "placement":
-			p.do(chromedp.SendKeys(chromedp.CSS("#kind"), "room"), chromedp.SendKeys(chromedp.CSS("#kind2"), "lobby\r"))
+			p.types("#kind", "room")
+			p.types("#kind2", "lobby\r")
 			p.sees("Would be placed on")
 		case "happened":
-			p.do(chromedp.Evaluate[chromedp.Void](
-				`[...document.querySelectorAll('.outcomes summary')].find((s) => s.innerText.includes('LOCK_HELD')).click(); undefined`))
+			p.runs(`[...document.querySelectorAll('.outcomes summary')].find((s) => s.innerText.includes('LOCK_HELD')).click()`)
 			p.sees("Held by")
 		}
 		shoot(p, x.name)
@@ -942,7 +925,7 @@ func TestPictures(t *testing.T) {
 	shoot(p, "now-phone-dark")
 	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}})
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=ja]').click(); undefined`))
+	p.runs(`document.querySelector('button[lang=ja]').click()`)
 	p.goes("#/happened", "監査ログ")
 	shoot(p, "happened-phone-ja")
 }

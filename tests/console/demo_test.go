@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 )
 
 // built is the folder of the program, once it is there.
@@ -147,7 +146,7 @@ func (p *tab) presses(name string) {
 	p.until(
 		fmt.Sprintf(
 			`(window.found = [...document.querySelectorAll('button')].find((b) => (b.ariaLabel || b.innerText) === %q && !b.disabled))`, name), "the button "+name)
-	p.do(chromedp.Evaluate[chromedp.Void](`window.found.click(); undefined`))
+	p.runs(`window.found.click()`)
 }
 
 // shows waits until a part of the page shows a text.
@@ -184,7 +183,7 @@ func TestDemo(t *testing.T) {
 	p.shows(".story", "Now freeze a worker")
 	p.shows("#unfenced", "right")
 	p.shows("#fenced", "right")
-	p.do(chromedp.Evaluate[chromedp.Void](`window.kept = [...document.querySelectorAll('button, input')]; undefined`))
+	p.runs(`window.kept = [...document.querySelectorAll('button, input')]`)
 	turns := d.state().Turns
 	d.until("turns", func(s played) bool { return s.Turns > turns+3 })
 	p.until(`Number(document.querySelector('#fenced strong').innerText) > 30`, "their balance")
@@ -242,8 +241,7 @@ func TestDemoButtons(t *testing.T) {
 	p.shows("#fenced .so", "it was counted once")
 	p.shows("#unfenced", "10 too much")
 
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`{ const s = document.querySelector('#skewA'); s.value = 10; s.dispatchEvent(new Event('change', { bubbles: true })) }; undefined`))
+	p.runs(`{ const s = document.querySelector('#skewA'); s.value = 10; s.dispatchEvent(new Event('change', { bubbles: true })) }`)
 	p.sees("clock of Worker A is 10 s ahead")
 	p.shows("#unfenced .so", "was dropped, and reported as done")
 	p.sees("no clock is asked")
@@ -297,7 +295,7 @@ func TestDemoForEveryone(t *testing.T) {
 	p.shows(".worker.dead", "killed")
 	p.accessible(source, "a frozen and a dead worker, dark")
 	for _, lang := range []string{"en", "ja"} {
-		p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=` + lang + `]').click(); undefined`))
+		p.runs(`document.querySelector('button[lang=` + lang + `]').click()`)
 		p.until(`document.documentElement.lang === '`+lang+`'`, "the language")
 		for _, width := range []int64{390, 320} {
 			call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
@@ -319,11 +317,11 @@ func TestDemoForEveryone(t *testing.T) {
 	q.shows(".story", "Now freeze a worker")
 	var walk []string
 	for range 11 {
-		q.do(chromedp.KeyEvent("\t"))
+		q.hits("\t")
 		walk = append(walk, says[string](q, `(() => { const e = document.activeElement, s = getComputedStyle(e)
 			return (e.ariaLabel || e.innerText || e.tagName).trim() + (s.outlineStyle === 'none' ? ' (unseen)' : '') })()`))
 		if walk[len(walk)-1] == "Freeze, worker A" {
-			q.do(chromedp.KeyEvent("\r"))
+			q.hits("\r")
 			d.until("a frozen worker", func(s played) bool { return s.Workers[0].State == "frozen" })
 		}
 	}
@@ -450,6 +448,6 @@ func TestDemoPictures(t *testing.T) {
 	shoot(p, "demo-frozen-dark")
 	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 1500,
 		DeviceScaleFactor: 1, Mobile: true})
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=ja]').click(); undefined`))
+	p.runs(`document.querySelector('button[lang=ja]').click()`)
 	shoot(p, "demo-phone-ja")
 }

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // TestPaymentsPage: a person clicks 20 times on the page of examples/payments, and the process is killed after the bank
@@ -48,7 +46,7 @@ func TestPaymentsPage(t *testing.T) {
 	p := visit(t, found, look{})
 	p.shows("#ledger", "With this key: 0.")
 	chooses := func(id, value string) {
-		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.getElementById(%q).value = %q; undefined`, id, value)))
+		p.runs(fmt.Sprintf(`document.getElementById(%q).value = %q`, id, value))
 	}
 	// of the clicks so far, how many have a last response that says this
 	clicks := func(text string, n int) {

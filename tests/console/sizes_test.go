@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -96,7 +95,7 @@ func TestSizes(t *testing.T) {
 			if nodes := says[int](p, `document.querySelectorAll('*').length`); nodes > 4000 {
 				t.Errorf("%d locks: the page has %d elements", n, nodes)
 			}
-			p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('button[lang=ja]').click(); undefined`))
+			p.runs(`document.querySelector('button[lang=ja]').click()`)
 			p.sees("保持中")
 			p.sees("まもなく失効")
 			p.fits(source, fmt.Sprint(n, " locks, in Japanese"))
@@ -138,7 +137,7 @@ func (p *tab) clicks(button string) {
 	find := fmt.Sprintf(`[...document.querySelectorAll('main button')].find((b) => b.innerText.replace(/[\u2068\u2069]/g, '') === %q && !b.disabled)`,
 		button)
 	p.until(find, "the button "+button)
-	p.do(chromedp.Evaluate[chromedp.Void](find + `.click(); undefined`))
+	p.runs(find + `.click()`)
 }
 
 // walks goes through the pages of all locks, or of those of one owner if they are many, and sees each lock once.
@@ -160,7 +159,7 @@ func (p *tab) walks(t *testing.T, n int) {
 		if !says[bool](p, `!!document.querySelector('a[rel=next]')`) {
 			break
 		}
-		p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[rel=next]').click(); undefined`))
+		p.runs(`document.querySelector('a[rel=next]').click()`)
 	}
 	if len(all) < most || len(all) > most+1 {
 		t.Errorf("%d locks: the pages have %d, want %d", n, len(all), most)
@@ -168,7 +167,7 @@ func (p *tab) walks(t *testing.T, n int) {
 	if !says[bool](p, `!!document.querySelector('a[rel=prev]')`) {
 		t.Error("the last page leads to none before")
 	}
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[rel=prev]').click(); undefined`))
+	p.runs(`document.querySelector('a[rel=prev]').click()`)
 	p.until(fmt.Sprintf(`document.querySelectorAll('.lock .key').length === %d`, 100), "the page before")
 }
 
@@ -205,20 +204,19 @@ func TestStatus(t *testing.T) {
 	p.until(`window.waits.some((w) => w && w.ms >= 1000)`, "the time of the next poll")
 
 	// It takes the request, and says nothing: that is said before the page gives it up.
-	p.do(chromedp.Evaluate[chromedp.Void](`window.real = window.fetch; window.fetch = () => new Promise(() => {})
-		window.next(); const later = Date.now; Date.now = () => later() + 6000; undefined`))
+	p.runs(`window.real = window.fetch; window.fetch = () => new Promise(() => {})
+		window.next(); const later = Date.now; Date.now = () => later() + 6000`)
 	is("gone", "No answer since")
 	p.clicks("Pause")
 	is("muted", "Paused: as of") // nothing is asked
-	p.do(chromedp.Evaluate[chromedp.Void](
-		`window.fetch = () => Promise.reject(new TypeError('Failed to fetch')); undefined`))
+	p.runs(`window.fetch = () => Promise.reject(new TypeError('Failed to fetch'))`)
 	p.clicks("Resume")
 	is("gone", "No answer since")
 	p.sees("The server did not respond")
 	p.sees("deploy-prod")
 	p.clicks("Pause")
 	is("muted", "Paused; no answer since")
-	p.do(chromedp.Evaluate[chromedp.Void](`window.fetch = window.real; undefined`))
+	p.runs(`window.fetch = window.real`)
 	p.clicks("Resume")
 	is("good", "Live, every 3 s")
 	p.clean()
@@ -271,8 +269,8 @@ func TestWorkAtAnySize(t *testing.T) {
 	p.until(`document.querySelector('dialog .preview')?.children.length === 25`, "the names of those that will be retried")
 	p.accessible(axe(t), "a preview")
 	put("z03", "READY", "") // it changes while the question is open
-	p.do(chromedp.SendKeys(chromedp.CSS("#reason"), "the bucket is back"))
-	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('dialog form').requestSubmit(); undefined`))
+	p.types("#reason", "the bucket is back")
+	p.runs(`document.querySelector('dialog form').requestSubmit()`)
 	p.sees("Retried: 24.")
 	p.sees("NOT_FAILED")
 	for id, status := range map[string]string{"z00": "PENDING", "z03": "READY", "z24": "PENDING"} {
@@ -341,7 +339,7 @@ func TestWorkIsOneList(t *testing.T) {
 			t.Errorf("page %d: a next one: %v", page+1, next)
 		}
 		if page < 3 {
-			p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[rel=next]').click(); undefined`))
+			p.runs(`document.querySelector('a[rel=next]').click()`)
 		}
 	}
 	for k, n := range seen {
@@ -355,7 +353,7 @@ func TestWorkIsOneList(t *testing.T) {
 	find := func(name, shows string, kinds ...string) {
 		t.Helper()
 		p.goes("#/work", "By its whole name")
-		p.do(chromedp.SendKeys(chromedp.CSS("#name"), name+"\r"))
+		p.types("#name", name+"\r")
 		p.sees(shows)
 		got := says[[]string](p, `[...document.querySelectorAll('.work .key')].map((k) => k.hash.split('/')[2])`)
 		if !slices.Equal(got, kinds) {

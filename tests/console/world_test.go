@@ -380,11 +380,22 @@ var browsers = sync.OnceValues(func() (context.Context, error) {
 		o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 			chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true))
 		allocator, _ := chromedp.NewExecAllocator(context.Background(), o...) // ends with the tests
-		first, _ := chromedp.NewContext(allocator)
-		return first, chromedp.Do(first)
+		first, cancel := chromedp.NewContext(allocator)
+		return first, opens(first, cancel)
 	}
 	return nil, errNoBrowser
 })
+
+// opens opens a tab, and the browser if it is the first. What is opened lives as long as the context: so that one is
+// cancelled if it takes too long.
+func opens(ctx context.Context, cancel context.CancelFunc) error {
+	late := time.AfterFunc(patience, cancel)
+	err := chromedp.Do(ctx)
+	if !late.Stop() && err != nil {
+		err = fmt.Errorf("it took more than %v: %w", patience, err)
+	}
+	return err
+}
 
 var errNoBrowser = errors.New("no Chromium is installed: apt-get install chromium")
 
@@ -425,7 +436,9 @@ func visit(t *testing.T, url string, l look) *tab {
 	ctx, cancel := chromedp.NewContext(b, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx}
-	p.do() // opens it
+	if err := opens(ctx, cancel); err != nil {
+		t.Fatalf("no tab was opened: %v", err)
+	}
 	call(p, network.Enable, network.EnableParams{})
 	call(p, runtime.Enable, cdp.Empty{})
 	call(p, log.Enable, cdp.Empty{})
@@ -465,15 +478,14 @@ func visit(t *testing.T, url string, l look) *tab {
 	if l.before != "" {
 		call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: l.before})
 	}
-	p.do(chromedp.Navigate(url))
+	ask(p, "the end of loading "+url, chromedp.Navigate(url))
 	return p
 }
 
 // call sends a command of the browser's protocol.
 func call[P, R any](p *tab, c cdp.Command[P, R], params P) R {
 	p.t.Helper()
-	r, err := chromedp.Call(p.ctx, c, params)
-	return must(p.t, r, err)
+	return ask(p, c.Method, func(ctx context.Context, t *chromedp.Target) (R, error) { return cdp.Call(ctx, t, c, params) })
 }
 
 // watch hands events of a tab to a function, one at a time.
@@ -491,12 +503,36 @@ func watch[E any](p *tab, e cdp.Event[E], do func(E)) {
 	}()
 }
 
-// do carries out actions, within a time that only a page that hangs needs.
-func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+// patience is how long anything may take that a browser is asked for, or that a page is to come to: only a page that
+// hangs, or an answer that is lost, needs it.
+const patience = time.Minute
+
+// ask has the tab do something. All that tests ask of a tab goes through here, so that none of it waits for ever.
+func ask[R any](p *tab, what string, do chromedp.Action[R]) R {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, actions...); err != nil {
-		p.t.Fatal(err)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	r, err := chromedp.Run(ctx, do)
+	if err != nil {
+		p.fails(what, err)
 	}
+	return r
+}
+
+// fails ends the test, and says what the page shows and what it asked last.
+func (p *tab) fails(what string, err error) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Second) // it may hang
+	defer cancel()
+	shown, unknown := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + ', ' + document.readyState +
+		(document.querySelector('dialog') ? ', a question is open' : '') + '\n' + document.body?.innerText.replace(/\s+/g, ' ').slice(0, 1500)`))
+	if unknown != nil {
+		shown = "what it shows is unknown: " + unknown.Error()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.t.Fatalf("waiting for %s: %v\nthe page: %s\nproblems: %q\nthe last of %d requests: %q", what, err, shown,
+		p.problems, len(p.requests), p.requests[max(0, len(p.requests)-5):])
 }
 
 // sees waits until the page shows a text.
@@ -509,26 +545,52 @@ func (p *tab) sees(text string) {
 // until waits until an expression holds. It asks from outside, because tests take the page's timers away.
 func (p *tab) until(expression, what string) {
 	p.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		ok, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if ok && err == nil {
-			return
+	holds := chromedp.Evaluate[bool]("!!(" + expression + ")")
+	ask(p, what, func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		for {
+			if ok, err := holds(ctx, t); ok || err != nil {
+				return chromedp.Void{}, err
+			}
+			select {
+			case <-ctx.Done():
+				return chromedp.Void{}, ctx.Err()
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
-		if err != nil || time.Now().After(end) {
-			shown, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](
-				`document.body.innerText.replace(/\s+/g, ' ').slice(0, 1500)`))
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.t.Fatalf("the page does not come to %s: %v\n%s\n%v", what, err, shown, p.problems)
-		}
-	}
+	})
 }
 
 // says is the value of an expression.
 func says[T any](p *tab, expression string) T {
 	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
-	return must(p.t, v, err)
+	return ask(p, "the value of "+expression, chromedp.Evaluate[T](expression))
+}
+
+// runs runs statements in the page.
+func (p *tab) runs(statements string) {
+	p.t.Helper()
+	ask(p, fmt.Sprintf("the end of %.200s", statements), chromedp.Evaluate[chromedp.Void](statements+"; undefined"))
+}
+
+// hits presses and releases keys.
+func (p *tab) hits(keys string) {
+	p.t.Helper()
+	ask(p, fmt.Sprintf("the keys %q", keys), chromedp.KeyEvent(keys))
+}
+
+// types writes into a field. It looks for the field itself: chromedp has a copy of the page for that, and looks in it for
+// ever, also when the field has gone.
+func (p *tab) types(field, keys string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf(`((e) => e?.checkVisibility() && (e.focus(), document.activeElement === e))(document.querySelector(%q))`, field),
+		"the field "+field)
+	p.hits(keys)
+}
+
+// reload loads the page once more.
+func (p *tab) reload() {
+	p.t.Helper()
+	ask(p, "the end of loading once more", chromedp.Reload())
 }
 
 // clean fails the test if the page had an error, or its policy forbade something.
