@@ -48,22 +48,7 @@ func (m *Member) SetAlarm(ctx context.Context, id Identity, at time.Time) error 
 	if _, ok := m.host.(Alarmer); !ok {
 		return ErrNoAlarm
 	}
-	m.mu.Lock()
-	a := m.acts[id]
-	m.mu.Unlock()
-	if a == nil || a.life.Check() != nil {
-		return fmt.Errorf("%w: %s/%s is not active here", ErrLost, id.Kind, id.ID)
-	}
-	select {
-	case a.alarming <- struct{}{}:
-		defer func() { <-a.alarming }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(a.life.Context(), func() { cancel(context.Cause(a.life.Context())) })()
-	return m.setAlarm(ctx, a, at)
+	return m.alter(ctx, id, func(ctx context.Context, a *activation) error { return m.setAlarm(ctx, a, at) })
 }
 
 // setAlarm sends an alarm to the provider. Where that has another version than the member knows, a response was lost.
@@ -88,12 +73,6 @@ func (m *Member) setAlarm(ctx context.Context, a *activation, at time.Time) erro
 		r.AlarmVersion = e.Activation.AlarmVersion
 		err = send()
 	}
-	for _, c := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeNotOwner, contracts.CodeWrongPhase} {
-		if errors.Is(err, c) {
-			err = fmt.Errorf("%w: %w", ErrLost, err)
-			m.lose(a, err)
-		}
-	}
 	if err != nil {
 		return err
 	}
@@ -117,14 +96,14 @@ func (m *Member) rings(a *activation, room chan struct{}) {
 		return
 	}
 	select {
-	case a.alarming <- struct{}{}:
+	case a.changing <- struct{}{}:
 	case <-a.ctx.Done():
 		return
 	}
 	select {
 	case room <- struct{}{}:
 	case <-a.ctx.Done():
-		<-a.alarming
+		<-a.changing
 		return
 	}
 	got, locked, err := m.record(a)
@@ -134,7 +113,7 @@ func (m *Member) rings(a *activation, room chan struct{}) {
 		a.knowAlarm(got)
 	}
 	m.mu.Unlock()
-	<-a.alarming
+	<-a.changing
 	m.ring(a)
 }
 
@@ -197,18 +176,13 @@ func (m *Member) callAlarm(a *activation, known Activation) (ok bool, err error)
 
 // clearAlarm clears an alarm that was carried out, unless another one has been set.
 func (m *Member) clearAlarm(a *activation, version int64) error {
-	ctx := a.life.Context()
-	select {
-	case a.alarming <- struct{}{}:
-		defer func() { <-a.alarming }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	m.mu.Lock()
-	same := a.alarm.version == version
-	m.mu.Unlock()
-	if !same {
-		return nil
-	}
-	return m.setAlarm(ctx, a, time.Time{})
+	return m.alterOf(a.life.Context(), a, func(ctx context.Context, a *activation) error {
+		m.mu.Lock()
+		same := a.alarm.version == version
+		m.mu.Unlock()
+		if !same {
+			return nil
+		}
+		return m.setAlarm(ctx, a, time.Time{})
+	})
 }

@@ -496,9 +496,6 @@ func (m *Member) handOver(l *incarnation) {
 	var ends sync.WaitGroup
 	all := m.stopAccepting(l)
 	room := m.hands(len(all))
-	for _, a := range all { // those who hold them have the same time, however many there are
-		m.announce(a)
-	}
 	for _, a := range all {
 		ends.Go(func() { m.finish(ctx, a, l.why, room) })
 	}
