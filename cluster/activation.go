@@ -483,23 +483,7 @@ func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error 
 // the provider cannot be reached, it is tried again until ctx ends; then it is unknown which of the two states is
 // stored.
 func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) error {
-	return m.alter(ctx, id, func(ctx context.Context, a *activation) error {
-		version, unsure, err := m.write(ctx, a, m.seen(a).StateVersion, state)
-		if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && a.unsure &&
-			e.Activation != nil {
-			// over the state of which it was unknown whether it was stored
-			version, unsure, err = m.write(ctx, a, e.Activation.StateVersion, state)
-		}
-		if err != nil {
-			a.unsure = a.unsure || unsure
-			return err
-		}
-		a.unsure = false
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		a.State, a.StateVersion = state, version
-		return nil
-	})
+	return m.alter(ctx, id, func(ctx context.Context, a *activation) error { return m.store(ctx, a, state, nil) })
 }
 
 // alter changes what the provider keeps of an identity that the member has.
@@ -535,22 +519,45 @@ func (m *Member) alterOf(ctx context.Context, a *activation, change func(context
 	return err
 }
 
-// write stores a state in place of that of a version, and returns its own. If it fails, unsure reports that it may have
-// been stored all the same, by any of its tries.
-func (m *Member) write(ctx context.Context, a *activation, version int64, state []byte) (next int64, unsure bool,
-	err error) {
+// store stores a state, with an alarm if that is not nil, over one of which it is unknown whether it was stored, too.
+func (m *Member) store(ctx context.Context, a *activation, state []byte, alarm *time.Time) error {
 	h := m.hold(a)
 	r := contracts.ActivationStateRequest{
 		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(),
-		StateVersion: version, State: state,
+		StateVersion: m.seen(a).StateVersion, State: state,
 	}
-	err = m.insist(ctx, func(ctx context.Context) error {
-		o, err := m.provider.WriteState(ctx, a.Kind, a.ID, r)
-		next = o.Activation.StateVersion
-		unsure = unsure || err != nil && !lease.Final(err)
+	if alarm != nil {
+		r.Alarm = m.alarmChange(a, *alarm)
+	}
+	unsure := false
+	send := func() error {
+		return m.insist(ctx, func(ctx context.Context) error {
+			_, err := m.provider.WriteState(ctx, a.Kind, a.ID, r)
+			unsure = unsure || err != nil && !lease.Final(err)
+			return err
+		})
+	}
+	err := send()
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && e.Activation != nil &&
+		(a.unsure || e.Activation.StateVersion == r.StateVersion) {
+		r.RequestID, r.StateVersion, unsure = rand.Text(), e.Activation.StateVersion, false
+		if r.Alarm != nil {
+			r.Alarm.AlarmVersion, r.Alarm.AlarmNextAt = e.Activation.AlarmVersion, e.Activation.AlarmNextAt
+		}
+		err = send()
+	}
+	if err != nil {
+		a.unsure = a.unsure || unsure
 		return err
-	})
-	return next, unsure, err
+	}
+	a.unsure = false
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.State, a.StateVersion = state, r.StateVersion+1
+	if r.Alarm != nil {
+		a.alarmIs(*r.Alarm)
+	}
+	return nil
 }
 
 // lose ends an activation that another member has.

@@ -33,8 +33,9 @@ var errAlarmSlow = errors.New("Alarm did not return in time")
 // alarmState is what a member knows of the alarm of an activation, with its lock. It alone sets it, under its token.
 type alarmState struct {
 	version int64
-	fired   bool // it is due
-	called  bool // [Alarmer.Alarm] is under way, or waits for its turn
+	next    contracts.RequestTime // when it is fired next, as far as the member knows; empty for none
+	fired   bool                  // it is due
+	called  bool                  // [Alarmer.Alarm] is under way, or waits for its turn
 }
 
 // SetAlarm sets the alarm of an activation that the member has, in place of the one that it has; the zero time clears
@@ -51,26 +52,47 @@ func (m *Member) SetAlarm(ctx context.Context, id Identity, at time.Time) error 
 	return m.alter(ctx, id, func(ctx context.Context, a *activation) error { return m.setAlarm(ctx, a, at) })
 }
 
+// WriteStateAndAlarm is [Member.WriteState] and [Member.SetAlarm] in one request: both are stored, or neither. So an
+// identity that says in its state what it waits for is called for that, whatever dies.
+func (m *Member) WriteStateAndAlarm(ctx context.Context, id Identity, state []byte, at time.Time) error {
+	if _, ok := m.host.(Alarmer); !ok {
+		return ErrNoAlarm
+	}
+	return m.alter(ctx, id, func(ctx context.Context, a *activation) error { return m.store(ctx, a, state, &at) })
+}
+
+// alarmChange is what makes the alarm of an activation one for a time, over the one that the member knows.
+func (m *Member) alarmChange(a *activation, at time.Time) *contracts.AlarmChange {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := contracts.AlarmChange{AlarmVersion: a.alarm.version, AlarmNextAt: a.alarm.next}
+	if !at.IsZero() {
+		c.AlarmAt = at.Truncate(time.Millisecond).UTC().Format(contracts.TimeFormat)
+	}
+	return &c
+}
+
+// alarmIs takes a change of the alarm that was made, with the member's lock.
+func (a *activation) alarmIs(c contracts.AlarmChange) {
+	a.Alarm, _ = time.Parse(contracts.TimeFormat, c.AlarmAt) // none is the zero time
+	a.alarm.version, a.alarm.next, a.alarm.fired = c.AlarmVersion+1, c.AlarmAt, false
+}
+
 // setAlarm sends an alarm to the provider. Where that has another version than the member knows, a response was lost.
 func (m *Member) setAlarm(ctx context.Context, a *activation, at time.Time) error {
-	h := m.hold(a)
-	r := contracts.ActivationAlarmRequest{Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken}
-	if !at.IsZero() {
-		at = at.Truncate(time.Millisecond)
-		r.AlarmAt = at.UTC().Format(contracts.TimeFormat)
-	}
-	m.mu.Lock()
-	r.AlarmVersion = a.alarm.version
-	m.mu.Unlock()
+	h, c := m.hold(a), m.alarmChange(a, at)
 	send := func() error {
 		return m.insist(ctx, func(ctx context.Context) error {
-			_, err := m.provider.SetAlarm(ctx, a.Kind, a.ID, r)
+			_, err := m.provider.SetAlarm(ctx, a.Kind, a.ID, contracts.ActivationAlarmRequest{
+				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken,
+				AlarmVersion: c.AlarmVersion, AlarmAt: c.AlarmAt, AlarmNextAt: c.AlarmNextAt,
+			})
 			return err
 		})
 	}
 	err := send()
 	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && e.Activation != nil {
-		r.AlarmVersion = e.Activation.AlarmVersion
+		c.AlarmVersion, c.AlarmNextAt = e.Activation.AlarmVersion, e.Activation.AlarmNextAt
 		err = send()
 	}
 	if err != nil {
@@ -78,14 +100,14 @@ func (m *Member) setAlarm(ctx context.Context, a *activation, at time.Time) erro
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a.Alarm, a.alarm.version, a.alarm.fired = at, r.AlarmVersion+1, false
+	a.alarmIs(*c)
 	return nil
 }
 
 // knowAlarm takes what the provider says of an alarm, with the member's lock.
 func (a *activation) knowAlarm(got contracts.Activation) {
 	a.Alarm, _ = time.Parse(contracts.TimeFormat, got.AlarmAt) // none is the zero time
-	a.alarm.version, a.alarm.fired = got.AlarmVersion, got.AlarmTries > 0
+	a.alarm.version, a.alarm.next, a.alarm.fired = got.AlarmVersion, got.AlarmNextAt, got.AlarmTries > 0
 }
 
 // rings is what a member does when it is told that an alarm is due: it asks whether that is so still.

@@ -75,7 +75,8 @@ type Locker interface {
 }
 
 // Storage keeps the owner of an identity, from the grant of the lock to the end of the activation, and its state. It
-// takes a state from the owner alone, under the current fencing token.
+// takes a state from the owner alone, under the current fencing token, and with it a change of the alarm, both or
+// neither, where it is the [Alarms] as well: [Member.WriteStateAndAlarm] needs that.
 type Storage interface {
 	Activation(ctx context.Context, kind, id string) (contracts.Activation, error)
 	WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome,

@@ -498,6 +498,9 @@ type Activation struct {
 	// AlarmAt For when its alarm is set; missing if it has none.
 	AlarmAt Time `json:"alarm_at,omitempty"`
 
+	// AlarmNextAt When that alarm is fired next, if it is not carried out: `alarm_at` until it was fired.
+	AlarmNextAt Time `json:"alarm_next_at,omitempty"`
+
 	// AlarmTries How often that alarm was fired; more than 0: it is due.
 	AlarmTries int64 `json:"alarm_tries,omitempty"`
 
@@ -547,7 +550,10 @@ type Activation struct {
 // ActivationAlarmRequest defines model for ActivationAlarmRequest.
 type ActivationAlarmRequest struct {
 	// AlarmAt When it is due; without it the alarm is cleared.
-	AlarmAt      RequestTime `json:"alarm_at,omitempty"`
+	AlarmAt RequestTime `json:"alarm_at,omitempty"`
+
+	// AlarmNextAt That of the activation, as the caller knows it: then one for that time or later costs no more than a state.
+	AlarmNextAt  RequestTime `json:"alarm_next_at,omitempty"`
 	AlarmVersion int64       `json:"alarm_version"`
 
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
@@ -655,6 +661,9 @@ type ActivationPage struct {
 
 // ActivationStateRequest defines model for ActivationStateRequest.
 type ActivationStateRequest struct {
+	// Alarm What becomes of the alarm with the state; without it the alarm stays as it is.
+	Alarm *AlarmChange `json:"alarm,omitempty"`
+
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
@@ -704,6 +713,16 @@ type ActivationTransferRequest struct {
 
 // Address Where the member is reached, for its clients.
 type Address = string
+
+// AlarmChange An alarm that is set, or cleared without `alarm_at`.
+type AlarmChange struct {
+	// AlarmAt When it is due; without it the alarm is cleared.
+	AlarmAt RequestTime `json:"alarm_at,omitempty"`
+
+	// AlarmNextAt That of the activation, as the caller knows it: then one for that time or later costs no more than a state.
+	AlarmNextAt  RequestTime `json:"alarm_next_at,omitempty"`
+	AlarmVersion int64       `json:"alarm_version"`
+}
 
 // Analysis An analysis, as every worker may see it.
 type Analysis struct {

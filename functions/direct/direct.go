@@ -207,7 +207,11 @@ func (p provider) Deactivate(ctx context.Context, kind, id string,
 // WriteState implements [cluster.Provider].
 func (p provider) WriteState(ctx context.Context, kind, id string,
 	r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
-	o, err := p.service.WriteState(ctx, WriteState(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r))
+	c, err := WriteState(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r)
+	if err != nil {
+		return contracts.ActivationOutcome{}, withCode(err)
+	}
+	o, err := p.service.WriteState(ctx, c)
 	return said(o, err, p.outcome)
 }
 

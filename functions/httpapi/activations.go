@@ -127,7 +127,11 @@ func (a *api) writeState(c call, b *contracts.ActivationStateRequest) (outcome c
 	if err != nil {
 		return outcome, err
 	}
-	o, err := a.placement.WriteState(c.Context(), direct.WriteState(hold, *b))
+	command, err := direct.WriteState(hold, *b)
+	if err != nil {
+		return outcome, err
+	}
+	o, err := a.placement.WriteState(c.Context(), command)
 	o.Activation.State = nil // the caller has it
 	return a.activation(c, o, err)
 }
@@ -142,6 +146,7 @@ func (a *api) setAlarm(c call, b *contracts.ActivationAlarmRequest) (outcome con
 		return outcome, err
 	}
 	o, err := a.placement.SetAlarm(c.Context(), command)
+	o.Activation.State = nil // it is not about it
 	return a.activation(c, o, err)
 }
 

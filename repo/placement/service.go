@@ -671,13 +671,24 @@ func (s *Service) Deactivate(ctx context.Context, c Deactivate) (Outcome, error)
 	return own(ctx, s, c, c.Hold, Event{To: string(Free), Reason: c.Reason})
 }
 
-// WriteState replaces the state of an activation; see [WriteState]. One request to the store. The codes of rejections
+// WriteState replaces the state of an activation; see [WriteState]. One request to the store; with an alarm, as many as
+// [Service.SetAlarm] takes, and its errors. The codes of rejections
 // are StaleToken, NotOwner, WrongPhase, StateChanged and RequestIDReused.
 func (s *Service) WriteState(ctx context.Context, c WriteState) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
-	return rule.Run(ctx, s.store, s.now, c)
+	send := func(p alarmStep, beside ...docstore.Write) (o Outcome, err error) {
+		if c.step = p; p.joint {
+			o, _, err = rule.RunJoint(ctx, s.store, s.now, c, beside...)
+			return o, err
+		}
+		return rule.Run(ctx, s.store, s.now, c)
+	}
+	if c.Alarm == nil {
+		return send(alarmStep{})
+	}
+	return s.changeAlarm(ctx, c.Hold, *c.Alarm, send)
 }
 
 // owned is a command of an owner that changes the phase of its activation.
