@@ -1150,6 +1150,8 @@ export interface components {
              * How often its alarm was set or cleared.
              */
             readonly alarm_version?: number;
+            /** When that alarm is fired next, if it is not carried out: `alarm_at` until it was fired. */
+            readonly alarm_next_at?: components["schemas"]["Time"];
         };
         readonly ActivationOutcome: {
             /** With its `fencing_token`, `member` and `incarnation`. */
@@ -1244,6 +1246,17 @@ export interface components {
              * 32 KiB at most, in base64; empty is a state, too.
              */
             readonly state: string;
+            /** What becomes of the alarm with the state; without it the alarm stays as it is. */
+            readonly alarm?: components["schemas"]["AlarmChange"];
+        };
+        /** An alarm that is set, or cleared without `alarm_at`. */
+        readonly AlarmChange: {
+            /** Format: int64 */
+            readonly alarm_version: number;
+            /** When it is due; without it the alarm is cleared. */
+            readonly alarm_at?: components["schemas"]["RequestTime"];
+            /** That of the activation, as the caller knows it: then one for that time or later costs no more than a state. */
+            readonly alarm_next_at?: components["schemas"]["RequestTime"];
         };
         readonly ActivationAlarmRequest: {
             readonly member: string;
@@ -1253,6 +1266,8 @@ export interface components {
             readonly alarm_version: number;
             /** When it is due; without it the alarm is cleared. */
             readonly alarm_at?: components["schemas"]["RequestTime"];
+            /** That of the activation, as the caller knows it: then one for that time or later costs no more than a state. */
+            readonly alarm_next_at?: components["schemas"]["RequestTime"];
         };
         readonly ActivationTransferRequest: {
             readonly member: string;
