@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 )
 
 // Alarmer is a [Host] whose identities can have alarms, see [Member.SetAlarm].
@@ -179,6 +180,7 @@ func (m *Member) ring(a *activation) {
 		return
 	case err != nil:
 		e.What = AlarmFailed
+		m.reportAlarm(a, state.version, err)
 	default:
 		e.Err = m.clearAlarm(a, state.version)
 	}
@@ -194,6 +196,21 @@ func (m *Member) callAlarm(a *activation, known Activation) (ok bool, err error)
 	ctx, cancel := context.WithTimeoutCause(a.ctx, m.o.AlarmWithin, fmt.Errorf("%w: %v", errAlarmSlow, m.o.AlarmWithin))
 	defer cancel()
 	return m.await(a, "Alarm", called(func() error { return host.Alarm(ctx, known) }), ctx.Done())
+}
+
+// reportAlarm tells the events of the cluster of a call for an alarm that failed.
+func (m *Member) reportAlarm(a *activation, version int64, cause error) {
+	ctx, cancel := context.WithTimeout(a.life.Context(), hold.CallTime)
+	defer cancel()
+	h := m.hold(a)
+	e := Event{Incarnation: a.life.number, Identity: a.Identity, Token: h.FencingToken}
+	m.carryOut(ctx, e, "alarm that failed", func(ctx context.Context) error {
+		_, err := m.provider.SetAlarm(ctx, a.Kind, a.ID, contracts.ActivationAlarmRequest{
+			Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, AlarmVersion: version,
+			Failed: reason(cause.Error()),
+		})
+		return err
+	})
 }
 
 // clearAlarm clears an alarm that was carried out, unless another one has been set.

@@ -178,6 +178,19 @@ func TestAlarmThatFails(t *testing.T) {
 		if failed := ann.has(cluster.AlarmFailed); len(failed) != 2 {
 			t.Errorf("%+v", failed)
 		}
+		page, err := w.provider().Events(t.Context(), cluster.EventQuery{PageSize: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for _, e := range page.Events {
+			if e.To == "ALARM_FAILED" {
+				told = append(told, e.Reason)
+			}
+		}
+		if !slices.Equal(told, []string{"no", "panic: no"}) {
+			t.Errorf("%q", told)
+		}
 		w.stop(ann)
 	})
 }

@@ -163,7 +163,7 @@ func TestEventsOfTwoServers(t *testing.T) {
 }
 
 // TestFailuresAndRefusalsOverHTTP: what a server refuses, and what a host cannot activate, is an event of the member and
-// of the locator that asked; of a failure the feed has one, too, with the reason (PLC-ONE-4, PLC-LIFE-4).
+// of the locator that asked; the feed has them, too, with the reason (PLC-ONE-4, PLC-LIFE-4).
 func TestFailuresAndRefusalsOverHTTP(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		way := &lossy{server: httpapi.New(w.store, httpapi.Development{}, &httpapi.Options{Now: w.now})}
@@ -224,14 +224,20 @@ func TestFailuresAndRefusalsOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		failed := map[string]string{}
+		failed, refused := map[string]string{}, map[string]bool{}
 		for _, e := range page.Events {
+			if e.To == "REFUSED" {
+				refused[e.Kind+" "+e.Member+" "+strings.SplitN(e.Reason, ",", 2)[0]] = true
+			}
 			if e.To == string(contracts.PhaseFree) {
 				failed[e.ID] = e.Reason
 			}
 		}
 		if !strings.Contains(failed["a"], "no disk") || !strings.Contains(failed["b"], "no disk") {
 			t.Errorf("%q", failed)
+		}
+		if !refused["hall ann MEMBER_INELIGIBLE"] || !refused["hall  NO_ELIGIBLE_MEMBER"] || len(refused) != 2 {
+			t.Errorf("%v", refused)
 		}
 		l.Stop()
 		if err := m.Stop(t.Context()); err != nil {

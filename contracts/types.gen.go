@@ -556,6 +556,9 @@ type ActivationAlarmRequest struct {
 	AlarmNextAt  RequestTime `json:"alarm_next_at,omitempty"`
 	AlarmVersion int64       `json:"alarm_version"`
 
+	// Failed Why the call for the alarm failed: nothing is changed, and it is an event, `ALARM_FAILED`. Then `alarm_at` is left out.
+	Failed string `json:"failed,omitempty"`
+
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
@@ -2089,7 +2092,9 @@ type Placement struct {
 	Placed *ClusterMember `json:"placed,omitempty"`
 }
 
-// PlacementEvent A change of a member, or of an activation if there is a `kind`.
+// PlacementEvent A change of a member, or of an activation if there is a `kind`. Claims that were refused are events, too, with `REFUSED` in `to` and the code as
+// `reason`: those of an identity after longer and longer pauses, with how many there were, and ten in ten seconds of a cluster at most.
+// `ALARM_FAILED` says why the call for an alarm failed.
 type PlacementEvent struct {
 	// At ISO 8601, UTC, milliseconds.
 	At Time `json:"at"`
@@ -2109,11 +2114,11 @@ type PlacementEvent struct {
 	ID   string `json:"id,omitempty"`
 
 	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
-	Incarnation IncarnationNumber `json:"incarnation"`
+	Incarnation IncarnationNumber `json:"incarnation,omitempty"`
 	Kind        string            `json:"kind,omitempty"`
 
-	// Member The member, or the owner of the activation.
-	Member string `json:"member"`
+	// Member The member, or the owner of the activation. Of claims that were refused the member that claimed, if one did.
+	Member string `json:"member,omitempty"`
 
 	// Moved Partitions that changed hands with the epoch.
 	Moved  int64  `json:"moved,omitempty"`

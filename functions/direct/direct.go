@@ -218,11 +218,7 @@ func (p provider) WriteState(ctx context.Context, kind, id string,
 // SetAlarm implements [cluster.Provider].
 func (p provider) SetAlarm(ctx context.Context, kind, id string,
 	r contracts.ActivationAlarmRequest) (contracts.ActivationOutcome, error) {
-	c, err := SetAlarm(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r)
-	if err != nil {
-		return contracts.ActivationOutcome{}, withCode(err)
-	}
-	o, err := p.service.SetAlarm(ctx, c)
+	o, err := Alarm(ctx, p.service, p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r)
 	return said(o, err, p.outcome)
 }
 

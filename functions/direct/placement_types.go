@@ -2,10 +2,12 @@ package direct
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
@@ -85,10 +87,21 @@ func WriteState(h placement.Hold, r contracts.ActivationStateRequest) (placement
 	return c, err
 }
 
-// SetAlarm is a change of the contract to the alarm of an activation, by its owner. The error is a [field.Error].
-func SetAlarm(h placement.Hold, r contracts.ActivationAlarmRequest) (placement.SetAlarm, error) {
+// Alarm carries out what the contract has for the alarm of an activation, by its owner: it is set or cleared, or the
+// call for it failed. The error can be a [field.Error].
+func Alarm(ctx context.Context, s *placement.Service, h placement.Hold,
+	r contracts.ActivationAlarmRequest) (placement.Outcome, error) {
 	alarm, err := alarmChange(r.AlarmVersion, r.AlarmAt, r.AlarmNextAt)
-	return placement.SetAlarm{Hold: h, AlarmChange: alarm}, err
+	switch {
+	case err != nil:
+		return placement.Outcome{}, err
+	case r.Failed == "":
+		return s.SetAlarm(ctx, placement.SetAlarm{Hold: h, AlarmChange: alarm})
+	case r.AlarmAt != "":
+		return placement.Outcome{}, field.Errorf("alarm_at", "must be left out with failed, which changes no alarm")
+	default:
+		return s.ReportAlarm(ctx, placement.ReportAlarm{Hold: h, Version: r.AlarmVersion, Reason: r.Failed})
+	}
 }
 
 func alarmChange(version int64, at, nextAt contracts.RequestTime) (placement.AlarmChange, error) {

@@ -141,11 +141,13 @@ func (a *api) setAlarm(c call, b *contracts.ActivationAlarmRequest) (outcome con
 	if err != nil {
 		return outcome, err
 	}
-	command, err := direct.SetAlarm(hold, *b)
-	if err != nil {
-		return outcome, err
+	switch b.Failed {
+	case notGiven:
+		b.Failed = ""
+	case "":
+		return outcome, field.Errorf("failed", "is empty: say why the call for the alarm failed, or leave it out")
 	}
-	o, err := a.placement.SetAlarm(c.Context(), command)
+	o, err := direct.Alarm(c.Context(), a.placement, hold, *b)
 	o.Activation.State = nil // it is not about it
 	return a.activation(c, o, err)
 }

@@ -35,6 +35,9 @@ func (d *api) cluster() string {
 			d.t.Fatal(err)
 		}
 		for _, e := range p.Entries {
+			if e.Doc["to"] == docstore.String(placement.Refused) { // an event of the refusal
+				continue
+			}
 			fmt.Fprintln(&all, e.Key, e.Doc)
 		}
 	}
@@ -234,8 +237,17 @@ func TestAlarm(t *testing.T) {
 	}
 	set(-1, "2026-01-01T10:00:00Z").refuses(t, 400, "INVALID_ARGUMENT", "alarm_version")
 	d.post(lobby+"/alarm", `{`+strings.Replace(me, "alice", "bob", 1)+`,"alarm_version":1}`).refuses(t, 403, "NOT_OWNER", "")
+	failed := func(more string) answer {
+		return d.post(lobby+"/alarm", fmt.Sprintf(`{%s,"alarm_version":1,%s}`, me, more))
+	}
+	failed(`"failed":""`).refuses(t, 400, "INVALID_ARGUMENT", "failed")
+	failed(`"failed":"no disk","alarm_at":"2026-01-01T09:00:00Z"`).refuses(t, 400, "INVALID_ARGUMENT", "alarm_at")
 	if d.cluster() != before {
 		t.Error("a refused alarm changed something")
+	}
+	failed(`"failed":"no disk"`).ok(t)
+	if got := d.get(lobby).ok(t).body; got["alarm_at"] != "2026-01-01T08:00:00.000Z" || got["alarm_version"] != 1.0 {
+		t.Errorf("%v", got)
 	}
 	set(1, "2026-01-31T00:00:00Z").ok(t) // thirty days, which is the retention
 	set(2, "1969-01-01T00:00:00Z").ok(t)

@@ -474,6 +474,9 @@ func (r *placementRun) compareEvents(ctx context.Context) error {
 			if e.At.Before(r.begun) || e.At.After(r.clock.Now()) {
 				return fmt.Errorf("event %+v is of another time", e)
 			}
+			if e.To == placement.Refused { // some of those that were refused
+				continue
+			}
 			got = append(got, fmt.Sprintf("%s/%d %s %s", e.Member.Member, e.Member.Number, e.Identity.ID, e.To))
 		}
 		if after = p.Next; len(p.Events) < 100 {

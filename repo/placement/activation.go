@@ -368,6 +368,7 @@ var (
 	_ rule.Joint[Activation, Outcome] = Deactivate{}
 	_ rule.Joint[Activation, Outcome] = SetAlarm{}
 	_ rule.Joint[Activation, Outcome] = WriteState{}
+	_ rule.Joint[Activation, Outcome] = ReportAlarm{}
 )
 
 // Activated says that the owner serves the identity from now on: the lock phase has ended.

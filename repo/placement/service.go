@@ -45,7 +45,8 @@ type Service struct {
 
 	joining map[gathered][]*waiting // under mu; see gather
 
-	feeds feeds
+	feeds    feeds
+	refusals refusals
 }
 
 // Options are the settings of [New]. The zero value works.
@@ -443,7 +444,8 @@ func table(m map[string]string) []string {
 //
 // Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says
 // when to come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch,
-// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. With Options.MaxIdentities a claim of an identity without a
+// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. Of rejections that leave an identity without a member there
+// are events, [Refused]: a write for the first, then fewer and fewer. With Options.MaxIdentities a claim of an identity without a
 // record reads twice where this process has no room in hand for it, and takes some, by one write or two.
 func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err := c.Validate(); err != nil {
@@ -474,6 +476,9 @@ func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 		o.Detail = fmt.Sprintf(
 			"the cluster has %d identities, which is the bound of this server; those that it has can be claimed, others "+
 				"when some were removed: that is %v after they were free", s.identities.Most(), s.retention)
+	}
+	if err == nil {
+		s.tellRefused(ctx, c, o)
 	}
 	return o, err
 }
