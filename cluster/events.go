@@ -49,10 +49,6 @@ func (r *EventReader) Next(ctx context.Context) (page contracts.EventPage, more 
 	if page, err = r.from.Events(ctx, r.q); err != nil {
 		return page, false, err
 	}
-	if r.q.Wait > 0 && len(page.Events) == 0 {
-		ask := min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause)
-		r.pause = max(ask, eventPause-time.Since(begin))
-	}
 	news := page.Events[:0:0]
 	for _, e := range page.Events {
 		if _, again := r.seen[e.EventID]; again {
@@ -71,6 +67,10 @@ func (r *EventReader) Next(ctx context.Context) (page contracts.EventPage, more 
 		}
 	}
 	more = len(page.Events) >= max(r.q.PageSize, 1)
+	if r.q.Wait > 0 && len(news) == 0 && !more { // of two servers, one may show again at once what the other has shown
+		ask := min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause)
+		r.pause = max(ask, eventPause-time.Since(begin))
+	}
 	page.Events, r.q.After = news, page.Next
 	return page, more, nil
 }

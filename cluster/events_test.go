@@ -162,6 +162,35 @@ func TestEventsOfTwoServers(t *testing.T) {
 	})
 }
 
+// again is a directory that shows the same events again and again, at once, as one of two servers may.
+type again struct {
+	cluster.Directory
+
+	asked int
+}
+
+func (d *again) Events(context.Context, cluster.EventQuery) (contracts.EventPage, error) {
+	d.asked++
+	return contracts.EventPage{Next: "2000-01-01T00:00:01.000Z", Events: []contracts.PlacementEvent{
+		{EventID: "a", At: "2000-01-01T00:00:00.000Z", Kind: "room", ID: "a", To: "FREE"}}}, nil
+}
+
+// TestReaderDoesNotSpin: a page that has nothing new is asked for again after a pause, whatever is in it.
+func TestReaderDoesNotSpin(t *testing.T) {
+	inWorld(t, func(t *testing.T, _ *world) {
+		d := &again{}
+		r := cluster.NewEventReader(d, cluster.EventQuery{Wait: time.Second, PageSize: 100})
+		for begin := time.Now(); time.Since(begin) < 10*time.Second && d.asked < 1000; {
+			if _, _, err := r.Next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.asked > 42 {
+			t.Errorf("%d requests in 10 s", d.asked)
+		}
+	})
+}
+
 // TestFailuresAndRefusalsOverHTTP: what a server refuses, and what a host cannot activate, is an event of the member and
 // of the locator that asked; the feed has them, too, with the reason (PLC-ONE-4, PLC-LIFE-4).
 func TestFailuresAndRefusalsOverHTTP(t *testing.T) {
