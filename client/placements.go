@@ -402,7 +402,7 @@ func (p *Placements) Events(ctx context.Context, q cluster.EventQuery) (contract
 			return lease.ErrMissing
 		}
 		for _, e := range page.Events {
-			if e.EventID == "" || e.Member == "" || e.To == "" {
+			if e.EventID == "" || e.Member == "" && e.Kind == "" || e.To == "" {
 				return lease.ErrMissing
 			}
 		}

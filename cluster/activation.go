@@ -23,25 +23,23 @@ type activation struct {
 	over   chan struct{} // closed when it is not in the member's table any more
 	err    error         // why it is not served; set before began is closed
 
-	writing chan struct{} // has room for one state at a time
-	unsure  bool          // with writing: a state may have been stored that the member does not know of
+	changing chan struct{} // has room for one who changes the state or the alarm, or reads the alarm
+	unsure   bool          // with changing: a state may have been stored that the member does not know of
 
-	alarming chan struct{} // has room for one who changes or reads the alarm at a time
-	placedBy *calm         // by which the rebalancing has asked where it is placed; it alone uses these
-	away     bool          // it is placed on another member
+	placedBy *calm // by which the rebalancing has asked where it is placed; it alone uses these
+	away     bool  // it is placed on another member
 
 	closing chan struct{} // closed when it is to end
 	turns   turns         // of what is done one at a time
 
 	// With the member's lock:
 	Activation
-	alarm     alarmState
-	ending    bool
-	holds     int           // what uses it
-	used      time.Time     // when it was used last, on the monotonic clock
-	need      *Need         // of the latest caller that had one
-	freed     chan struct{} // closed when holds becomes 0; nil if that interests no one
-	announced time.Time     // when closing was closed
+	alarm  alarmState
+	ending bool
+	holds  int           // what uses it
+	used   time.Time     // when it was used last, on the monotonic clock
+	need   *Need         // of the latest caller that had one
+	freed  chan struct{} // closed when holds becomes 0; nil if that interests no one
 }
 
 // NotHereError is the error of [Member.Serve] and [Member.Hold] for an identity that is not here, or not any more.
@@ -69,9 +67,8 @@ func (m *Member) open(l *incarnation, id Identity, token int64, begin func(*acti
 		return a
 	}
 	a := &activation{
-		life: l, began: make(chan struct{}), over: make(chan struct{}), writing: make(chan struct{}, 1),
-		alarming: make(chan struct{}, 1),
-		closing:  make(chan struct{}), Activation: Activation{Identity: id, Token: token},
+		life: l, began: make(chan struct{}), over: make(chan struct{}), changing: make(chan struct{}, 1),
+		closing: make(chan struct{}), Activation: Activation{Identity: id, Token: token},
 	}
 	ctx, cancel := context.WithCancelCause(l.Context())
 	a.ctx, a.cancel = l.Guard(ctx), cancel
@@ -486,32 +483,68 @@ func (m *Member) Deactivate(ctx context.Context, id Identity, why string) error 
 // the provider cannot be reached, it is tried again until ctx ends; then it is unknown which of the two states is
 // stored.
 func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) error {
+	return m.alter(ctx, id, func(ctx context.Context, a *activation) error { return m.store(ctx, a, state, nil) })
+}
+
+// alter changes what the provider keeps of an identity that the member has.
+func (m *Member) alter(ctx context.Context, id Identity, change func(context.Context, *activation) error) error {
 	m.mu.Lock()
 	a := m.acts[id]
 	m.mu.Unlock()
 	if a == nil || a.life.Check() != nil {
 		return fmt.Errorf("%w: %s/%s is not active here", ErrLost, id.Kind, id.ID)
 	}
+	return m.alterOf(ctx, a, change)
+}
+
+// alterOf is alter for an activation. Its changes are made one at a time, and their context ends with the
+// incarnation. If the provider says that it is not the member's, it is lost.
+func (m *Member) alterOf(ctx context.Context, a *activation, change func(context.Context, *activation) error) error {
 	select {
-	case a.writing <- struct{}{}:
-		defer func() { <-a.writing }()
+	case a.changing <- struct{}{}:
+		defer func() { <-a.changing }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(a.life.Context(), func() { cancel(context.Cause(a.life.Context())) })()
-	version, unsure, err := m.write(ctx, a, m.seen(a).StateVersion, state)
-	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && a.unsure &&
-		e.Activation != nil {
-		// over the state of which it was unknown whether it was stored
-		version, unsure, err = m.write(ctx, a, e.Activation.StateVersion, state)
-	}
+	err := change(ctx, a)
 	for _, c := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeNotOwner, contracts.CodeWrongPhase} {
 		if errors.Is(err, c) {
 			err = fmt.Errorf("%w: %w", ErrLost, err)
 			m.lose(a, err)
 		}
+	}
+	return err
+}
+
+// store stores a state, with an alarm if that is not nil, over one of which it is unknown whether it was stored, too.
+func (m *Member) store(ctx context.Context, a *activation, state []byte, alarm *time.Time) error {
+	h := m.hold(a)
+	r := contracts.ActivationStateRequest{
+		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(),
+		StateVersion: m.seen(a).StateVersion, State: state,
+	}
+	if alarm != nil {
+		r.Alarm = m.alarmChange(a, *alarm)
+	}
+	unsure := false
+	send := func() error {
+		return m.insist(ctx, func(ctx context.Context) error {
+			_, err := m.provider.WriteState(ctx, a.Kind, a.ID, r)
+			unsure = unsure || err != nil && !lease.Final(err)
+			return err
+		})
+	}
+	err := send()
+	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && e.Activation != nil &&
+		(a.unsure || e.Activation.StateVersion == r.StateVersion) {
+		r.RequestID, r.StateVersion, unsure = rand.Text(), e.Activation.StateVersion, false
+		if r.Alarm != nil {
+			r.Alarm.AlarmVersion, r.Alarm.AlarmNextAt = e.Activation.AlarmVersion, e.Activation.AlarmNextAt
+		}
+		err = send()
 	}
 	if err != nil {
 		a.unsure = a.unsure || unsure
@@ -519,27 +552,12 @@ func (m *Member) WriteState(ctx context.Context, id Identity, state []byte) erro
 	}
 	a.unsure = false
 	m.mu.Lock()
-	a.State, a.StateVersion = state, version
-	m.mu.Unlock()
-	return nil
-}
-
-// write stores a state in place of that of a version, and returns its own. If it fails, unsure reports that it may have
-// been stored all the same, by any of its tries.
-func (m *Member) write(ctx context.Context, a *activation, version int64, state []byte) (next int64, unsure bool,
-	err error) {
-	h := m.hold(a)
-	r := contracts.ActivationStateRequest{
-		Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, RequestID: rand.Text(),
-		StateVersion: version, State: state,
+	defer m.mu.Unlock()
+	a.State, a.StateVersion = state, r.StateVersion+1
+	if r.Alarm != nil {
+		a.alarmIs(*r.Alarm)
 	}
-	err = m.insist(ctx, func(ctx context.Context) error {
-		o, err := m.provider.WriteState(ctx, a.Kind, a.ID, r)
-		next = o.Activation.StateVersion
-		unsure = unsure || err != nil && !lease.Final(err)
-		return err
-	})
-	return next, unsure, err
+	return nil
 }
 
 // lose ends an activation that another member has.

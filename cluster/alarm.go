@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/hold"
 )
 
 // Alarmer is a [Host] whose identities can have alarms, see [Member.SetAlarm].
@@ -33,8 +34,9 @@ var errAlarmSlow = errors.New("Alarm did not return in time")
 // alarmState is what a member knows of the alarm of an activation, with its lock. It alone sets it, under its token.
 type alarmState struct {
 	version int64
-	fired   bool // it is due
-	called  bool // [Alarmer.Alarm] is under way, or waits for its turn
+	next    contracts.RequestTime // when it is fired next, as far as the member knows; empty for none
+	fired   bool                  // it is due
+	called  bool                  // [Alarmer.Alarm] is under way, or waits for its turn
 }
 
 // SetAlarm sets the alarm of an activation that the member has, in place of the one that it has; the zero time clears
@@ -48,65 +50,65 @@ func (m *Member) SetAlarm(ctx context.Context, id Identity, at time.Time) error 
 	if _, ok := m.host.(Alarmer); !ok {
 		return ErrNoAlarm
 	}
+	return m.alter(ctx, id, func(ctx context.Context, a *activation) error { return m.setAlarm(ctx, a, at) })
+}
+
+// WriteStateAndAlarm is [Member.WriteState] and [Member.SetAlarm] in one request: both are stored, or neither. So an
+// identity that says in its state what it waits for is called for that, whatever dies.
+func (m *Member) WriteStateAndAlarm(ctx context.Context, id Identity, state []byte, at time.Time) error {
+	if _, ok := m.host.(Alarmer); !ok {
+		return ErrNoAlarm
+	}
+	return m.alter(ctx, id, func(ctx context.Context, a *activation) error { return m.store(ctx, a, state, &at) })
+}
+
+// alarmChange is what makes the alarm of an activation one for a time, over the one that the member knows.
+func (m *Member) alarmChange(a *activation, at time.Time) *contracts.AlarmChange {
 	m.mu.Lock()
-	a := m.acts[id]
-	m.mu.Unlock()
-	if a == nil || a.life.Check() != nil {
-		return fmt.Errorf("%w: %s/%s is not active here", ErrLost, id.Kind, id.ID)
+	defer m.mu.Unlock()
+	c := contracts.AlarmChange{AlarmVersion: a.alarm.version, AlarmNextAt: a.alarm.next}
+	if !at.IsZero() {
+		c.AlarmAt = at.Truncate(time.Millisecond).UTC().Format(contracts.TimeFormat)
 	}
-	select {
-	case a.alarming <- struct{}{}:
-		defer func() { <-a.alarming }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(a.life.Context(), func() { cancel(context.Cause(a.life.Context())) })()
-	return m.setAlarm(ctx, a, at)
+	return &c
+}
+
+// alarmIs takes a change of the alarm that was made, with the member's lock.
+func (a *activation) alarmIs(c contracts.AlarmChange) {
+	a.Alarm, _ = time.Parse(contracts.TimeFormat, c.AlarmAt) // none is the zero time
+	a.alarm.version, a.alarm.next, a.alarm.fired = c.AlarmVersion+1, c.AlarmAt, false
 }
 
 // setAlarm sends an alarm to the provider. Where that has another version than the member knows, a response was lost.
 func (m *Member) setAlarm(ctx context.Context, a *activation, at time.Time) error {
-	h := m.hold(a)
-	r := contracts.ActivationAlarmRequest{Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken}
-	if !at.IsZero() {
-		at = at.Truncate(time.Millisecond)
-		r.AlarmAt = at.UTC().Format(contracts.TimeFormat)
-	}
-	m.mu.Lock()
-	r.AlarmVersion = a.alarm.version
-	m.mu.Unlock()
+	h, c := m.hold(a), m.alarmChange(a, at)
 	send := func() error {
 		return m.insist(ctx, func(ctx context.Context) error {
-			_, err := m.provider.SetAlarm(ctx, a.Kind, a.ID, r)
+			_, err := m.provider.SetAlarm(ctx, a.Kind, a.ID, contracts.ActivationAlarmRequest{
+				Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken,
+				AlarmVersion: c.AlarmVersion, AlarmAt: c.AlarmAt, AlarmNextAt: c.AlarmNextAt,
+			})
 			return err
 		})
 	}
 	err := send()
 	if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStateChanged && e.Activation != nil {
-		r.AlarmVersion = e.Activation.AlarmVersion
+		c.AlarmVersion, c.AlarmNextAt = e.Activation.AlarmVersion, e.Activation.AlarmNextAt
 		err = send()
-	}
-	for _, c := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeNotOwner, contracts.CodeWrongPhase} {
-		if errors.Is(err, c) {
-			err = fmt.Errorf("%w: %w", ErrLost, err)
-			m.lose(a, err)
-		}
 	}
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a.Alarm, a.alarm.version, a.alarm.fired = at, r.AlarmVersion+1, false
+	a.alarmIs(*c)
 	return nil
 }
 
 // knowAlarm takes what the provider says of an alarm, with the member's lock.
 func (a *activation) knowAlarm(got contracts.Activation) {
 	a.Alarm, _ = time.Parse(contracts.TimeFormat, got.AlarmAt) // none is the zero time
-	a.alarm.version, a.alarm.fired = got.AlarmVersion, got.AlarmTries > 0
+	a.alarm.version, a.alarm.next, a.alarm.fired = got.AlarmVersion, got.AlarmNextAt, got.AlarmTries > 0
 }
 
 // rings is what a member does when it is told that an alarm is due: it asks whether that is so still.
@@ -117,14 +119,14 @@ func (m *Member) rings(a *activation, room chan struct{}) {
 		return
 	}
 	select {
-	case a.alarming <- struct{}{}:
+	case a.changing <- struct{}{}:
 	case <-a.ctx.Done():
 		return
 	}
 	select {
 	case room <- struct{}{}:
 	case <-a.ctx.Done():
-		<-a.alarming
+		<-a.changing
 		return
 	}
 	got, locked, err := m.record(a)
@@ -134,7 +136,7 @@ func (m *Member) rings(a *activation, room chan struct{}) {
 		a.knowAlarm(got)
 	}
 	m.mu.Unlock()
-	<-a.alarming
+	<-a.changing
 	m.ring(a)
 }
 
@@ -178,6 +180,7 @@ func (m *Member) ring(a *activation) {
 		return
 	case err != nil:
 		e.What = AlarmFailed
+		m.reportAlarm(a, state.version, err)
 	default:
 		e.Err = m.clearAlarm(a, state.version)
 	}
@@ -195,20 +198,30 @@ func (m *Member) callAlarm(a *activation, known Activation) (ok bool, err error)
 	return m.await(a, "Alarm", called(func() error { return host.Alarm(ctx, known) }), ctx.Done())
 }
 
+// reportAlarm tells the events of the cluster of a call for an alarm that failed.
+func (m *Member) reportAlarm(a *activation, version int64, cause error) {
+	ctx, cancel := context.WithTimeout(a.life.Context(), hold.CallTime)
+	defer cancel()
+	h := m.hold(a)
+	e := Event{Incarnation: a.life.number, Identity: a.Identity, Token: h.FencingToken}
+	m.carryOut(ctx, e, "alarm that failed", func(ctx context.Context) error {
+		_, err := m.provider.SetAlarm(ctx, a.Kind, a.ID, contracts.ActivationAlarmRequest{
+			Member: h.Member, Incarnation: h.Incarnation, FencingToken: h.FencingToken, AlarmVersion: version,
+			Failed: reason(cause.Error()),
+		})
+		return err
+	})
+}
+
 // clearAlarm clears an alarm that was carried out, unless another one has been set.
 func (m *Member) clearAlarm(a *activation, version int64) error {
-	ctx := a.life.Context()
-	select {
-	case a.alarming <- struct{}{}:
-		defer func() { <-a.alarming }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	m.mu.Lock()
-	same := a.alarm.version == version
-	m.mu.Unlock()
-	if !same {
-		return nil
-	}
-	return m.setAlarm(ctx, a, time.Time{})
+	return m.alterOf(a.life.Context(), a, func(ctx context.Context, a *activation) error {
+		m.mu.Lock()
+		same := a.alarm.version == version
+		m.mu.Unlock()
+		if !same {
+			return nil
+		}
+		return m.setAlarm(ctx, a, time.Time{})
+	})
 }

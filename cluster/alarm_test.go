@@ -178,6 +178,19 @@ func TestAlarmThatFails(t *testing.T) {
 		if failed := ann.has(cluster.AlarmFailed); len(failed) != 2 {
 			t.Errorf("%+v", failed)
 		}
+		page, err := w.provider().Events(t.Context(), cluster.EventQuery{PageSize: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for _, e := range page.Events {
+			if e.To == "ALARM_FAILED" {
+				told = append(told, e.Reason)
+			}
+		}
+		if !slices.Equal(told, []string{"no", "panic: no"}) {
+			t.Errorf("%q", told)
+		}
 		w.stop(ann)
 	})
 }
@@ -326,6 +339,79 @@ func TestAlarmWhoseResponseIsLost(t *testing.T) {
 	})
 }
 
+// TestStateWithAlarm: a state and an alarm are one request, also when a response is lost, over whatever became of those
+// before; and what the member knows of the alarm makes the next one cheap.
+func TestStateWithAlarm(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		defer w.looks()()
+		var c calls
+		ann := w.start("ann", func(_ *cluster.Options, h *host) {
+			h.alarm = func(_ context.Context, a cluster.Activation) error {
+				c.add(a, string(a.State))
+				return nil
+			}
+		})
+		if _, err := ann.Serve(t.Context(), room("lobby"), nil); err != nil {
+			t.Fatal(err)
+		}
+		requests := map[string]int{}
+		lose := false
+		ann.p.set(func(request string) (error, bool) {
+			if requests[request]++; lose && (request == "write" || request == "alarm") {
+				return errors.New("lost"), requests[request]%2 == 0
+			}
+			return nil, false
+		})
+		write := func(within time.Duration, state string, in time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			return ann.WriteStateAndAlarm(ctx, room("lobby"), []byte(state), time.Now().Add(in))
+		}
+		if err := write(time.Minute, "one", time.Hour); err != nil || requests["write"] != 1 || requests["alarm"] != 0 {
+			t.Fatalf("%v, %v", requests, err)
+		}
+		if a := w.record(room("lobby")); string(a.State) != "one" || a.AlarmVersion != 1 || a.AlarmAt == "" {
+			t.Errorf("%+v", a)
+		}
+		for i := range 4 {
+			lose = true
+			if i%2 == 0 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				if err := ann.SetAlarm(ctx, room("lobby"), time.Now().Add(time.Duration(i+2)*time.Hour)); err == nil {
+					t.Error("the response was not lost")
+				}
+				cancel()
+			}
+			if err := write(time.Second, "lost", time.Hour); err == nil {
+				t.Error("the response was not lost")
+			}
+			lose = false
+			if err := write(time.Minute, fmt.Sprint("after ", i), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if a := w.record(room("lobby")); string(a.State) != fmt.Sprint("after ", i) || a.AlarmNextAt != a.AlarmAt {
+				t.Errorf("%+v", a)
+			}
+		}
+		at := time.Now().Add(time.Minute)
+		time.Sleep(2 * time.Hour)
+		got := c.got()
+		if len(got) != 1 || got[0].member != "after 3" || got[0].at.Before(at) || got[0].at.After(at.Add(5*time.Second)) {
+			t.Errorf("called %v, for %v", got, at)
+		}
+		if err := ann.WriteStateAndAlarm(t.Context(), room("lobby"), nil, time.Time{}); err != nil {
+			t.Error(err)
+		}
+		if a := w.record(room("lobby")); len(a.State) != 0 || a.AlarmAt != "" {
+			t.Errorf("%+v", a)
+		}
+		w.stop(ann)
+		if err := write(time.Second, "late", 0); !errors.Is(err, cluster.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLagOfAlarms: of a thousand alarms of two members, half of which are of identities that no one has, all are called
 // within 5 s of their time, none before it, each once.
 func TestLagOfAlarms(t *testing.T) {
@@ -397,6 +483,9 @@ func TestAlarmOptions(t *testing.T) {
 		}
 		ann := w.start("ann", nil)
 		if err := ann.SetAlarm(t.Context(), room("lobby"), time.Now()); !errors.Is(err, cluster.ErrNoAlarm) {
+			t.Error(err)
+		}
+		if err := ann.WriteStateAndAlarm(t.Context(), room("lobby"), nil, time.Now()); !errors.Is(err, cluster.ErrNoAlarm) {
 			t.Error(err)
 		}
 		w.stop(ann)

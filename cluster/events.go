@@ -49,10 +49,6 @@ func (r *EventReader) Next(ctx context.Context) (page contracts.EventPage, more 
 	if page, err = r.from.Events(ctx, r.q); err != nil {
 		return page, false, err
 	}
-	if r.q.Wait > 0 && len(page.Events) == 0 {
-		ask := min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause)
-		r.pause = max(ask, eventPause-time.Since(begin))
-	}
 	news := page.Events[:0:0]
 	for _, e := range page.Events {
 		if _, again := r.seen[e.EventID]; again {
@@ -71,6 +67,10 @@ func (r *EventReader) Next(ctx context.Context) (page contracts.EventPage, more 
 		}
 	}
 	more = len(page.Events) >= max(r.q.PageSize, 1)
+	if r.q.Wait > 0 && len(news) == 0 && !more { // of two servers, one may show again at once what the other has shown
+		ask := min(time.Duration(page.PollAfterMs)*time.Millisecond, longPause)
+		r.pause = max(ask, eventPause-time.Since(begin))
+	}
 	page.Events, r.q.After = news, page.Next
 	return page, more, nil
 }
@@ -79,19 +79,19 @@ func (r *EventReader) Next(ctx context.Context) (page contracts.EventPage, more 
 func (r *EventReader) Restart() { r.q.After = "" }
 
 // CompareEvents orders two events of one identity, or of one member, as they happened; it is for [slices.SortFunc]. Of
-// an identity it compares the token, then the phase; of a member the incarnation, then the epoch, then the status. The
-// order of the feed is another one where two servers have written them: each names its events by its own idea of the
+// an identity it compares the token, then the phase, then the time; of a member the incarnation, then the epoch, then
+// the status. The order of the feed is another one where two servers have written them: each names its events by its own idea of the
 // time.
 func CompareEvents(a, b contracts.PlacementEvent) int {
 	of := func(e contracts.PlacementEvent) int { return slices.Index(eventOrder, e.To) }
 	if a.Kind != "" {
-		return cmp.Or(cmp.Compare(a.FencingToken, b.FencingToken), cmp.Compare(of(a), of(b)))
+		return cmp.Or(cmp.Compare(a.FencingToken, b.FencingToken), cmp.Compare(of(a), of(b)), cmp.Compare(a.At, b.At))
 	}
 	return cmp.Or(cmp.Compare(a.Incarnation, b.Incarnation), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(of(a), of(b)))
 }
 
 // eventOrder has the phases of an activation, and the statuses of a member, in their order.
 var eventOrder = []string{
-	string(contracts.PhaseLocked), string(contracts.PhaseActive), string(contracts.MemberDraining),
-	string(contracts.PhaseFree), string(contracts.MemberLeft), string(contracts.MemberDead),
+	string(contracts.PhaseLocked), string(contracts.PhaseActive), "ALARM_FAILED", string(contracts.MemberDraining),
+	string(contracts.PhaseFree), "REFUSED", string(contracts.MemberLeft), string(contracts.MemberDead),
 }

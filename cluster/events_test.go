@@ -162,8 +162,37 @@ func TestEventsOfTwoServers(t *testing.T) {
 	})
 }
 
+// again is a directory that shows the same events again and again, at once, as one of two servers may.
+type again struct {
+	cluster.Directory
+
+	asked int
+}
+
+func (d *again) Events(context.Context, cluster.EventQuery) (contracts.EventPage, error) {
+	d.asked++
+	return contracts.EventPage{Next: "2000-01-01T00:00:01.000Z", Events: []contracts.PlacementEvent{
+		{EventID: "a", At: "2000-01-01T00:00:00.000Z", Kind: "room", ID: "a", To: "FREE"}}}, nil
+}
+
+// TestReaderDoesNotSpin: a page that has nothing new is asked for again after a pause, whatever is in it.
+func TestReaderDoesNotSpin(t *testing.T) {
+	inWorld(t, func(t *testing.T, _ *world) {
+		d := &again{}
+		r := cluster.NewEventReader(d, cluster.EventQuery{Wait: time.Second, PageSize: 100})
+		for begin := time.Now(); time.Since(begin) < 10*time.Second && d.asked < 1000; {
+			if _, _, err := r.Next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.asked > 42 {
+			t.Errorf("%d requests in 10 s", d.asked)
+		}
+	})
+}
+
 // TestFailuresAndRefusalsOverHTTP: what a server refuses, and what a host cannot activate, is an event of the member and
-// of the locator that asked; of a failure the feed has one, too, with the reason (PLC-ONE-4, PLC-LIFE-4).
+// of the locator that asked; the feed has them, too, with the reason (PLC-ONE-4, PLC-LIFE-4).
 func TestFailuresAndRefusalsOverHTTP(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		way := &lossy{server: httpapi.New(w.store, httpapi.Development{}, &httpapi.Options{Now: w.now})}
@@ -224,14 +253,20 @@ func TestFailuresAndRefusalsOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		failed := map[string]string{}
+		failed, refused := map[string]string{}, map[string]bool{}
 		for _, e := range page.Events {
+			if e.To == "REFUSED" {
+				refused[e.Kind+" "+e.Member+" "+strings.SplitN(e.Reason, ",", 2)[0]] = true
+			}
 			if e.To == string(contracts.PhaseFree) {
 				failed[e.ID] = e.Reason
 			}
 		}
 		if !strings.Contains(failed["a"], "no disk") || !strings.Contains(failed["b"], "no disk") {
 			t.Errorf("%q", failed)
+		}
+		if !refused["hall ann MEMBER_INELIGIBLE"] || !refused["hall  NO_ELIGIBLE_MEMBER"] || len(refused) != 2 {
+			t.Errorf("%v", refused)
 		}
 		l.Stop()
 		if err := m.Stop(t.Context()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/cluster"
@@ -56,6 +57,56 @@ func (w *world) stuckMember(t *testing.T, h *hangingHost, change func(*cluster.O
 		t.Fatal(err)
 	}
 	return m, j
+}
+
+// TestObserverThatHangs: an observer that does not return keeps no one, neither heartbeats nor requests, for longer than
+// a second. When it returns it gets what happened, in its order, and learns of how many events were dropped.
+func TestObserverThatHangs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		j := &journal{}
+		release, hangs := make(chan struct{}), true
+		ann := w.start("ann", func(o *cluster.Options, _ *host) {
+			o.Observe = func(e cluster.Event) {
+				if j.add(e); hangs {
+					hangs = false
+					<-release
+				}
+			}
+		})
+		for n := range 1200 {
+			asked := time.Now()
+			if _, err := ann.Serve(t.Context(), room(fmt.Sprint(n)), nil); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(asked); took > 1100*time.Millisecond {
+				t.Fatalf("served after %v", took)
+			}
+			synctest.Wait() // its event is there
+		}
+		first := ann.Incarnation()
+		time.Sleep(10 * time.Minute)
+		if got := ann.Incarnation(); got != first {
+			t.Errorf("incarnation %d, and before %d: heartbeats waited", got, first)
+		}
+		if n := len(j.has("")) + len(j.has(cluster.Activated)); n != 0 {
+			t.Errorf("%d events came to one that hangs", n)
+		}
+		close(release)
+		time.Sleep(time.Second)
+		w.stop(ann)
+		served := j.has(cluster.Activated)
+		if len(served) != 999 { // and that it is Ready
+			t.Errorf("%d events of activations", len(served))
+		}
+		for n, e := range served {
+			if e.Identity != room(fmt.Sprint(n)) || e.Dropped != 0 {
+				t.Fatalf("event %d: %+v", n, e)
+			}
+		}
+		if e := j.has(cluster.StateChanged); len(e) < 3 || e[2].To != cluster.Draining || e[2].Dropped != 201 {
+			t.Errorf("%+v", e)
+		}
+	})
 }
 
 // TestDeactivationThatHangs: however many calls of Deactivate never return, and why ever an activation ends, each

@@ -172,32 +172,21 @@ func elsewhere(id Identity, err error) error {
 	return err
 }
 
-// announce says to those who hold an activation that it is to end. The grace counts from the first time.
-func (m *Member) announce(a *activation) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a.announced.IsZero() {
-		a.announced = time.Now()
-		close(a.closing)
-	}
-}
-
-// letGo waits until no one holds an activation that is ending, or until the grace has passed. What is lost ends at
-// once.
+// letGo says to those who hold an activation that it is to end, and waits until no one holds it, or until the grace has
+// passed. What is lost ends at once.
 func (m *Member) letGo(a *activation) {
-	m.announce(a)
+	close(a.closing)
 	m.mu.Lock()
 	var freed chan struct{}
 	if a.holds > 0 {
 		freed = make(chan struct{})
 		a.freed = freed
 	}
-	left := time.Until(a.announced.Add(cmp.Or(m.o.Grace, defaultGrace)))
 	m.mu.Unlock()
-	if freed == nil || left <= 0 {
+	if freed == nil {
 		return
 	}
-	timer := time.NewTimer(left)
+	timer := time.NewTimer(cmp.Or(m.o.Grace, defaultGrace))
 	defer timer.Stop()
 	select {
 	case <-freed:

@@ -96,7 +96,8 @@ type Options struct {
 	// never: what is active stays where it is, which suffices where IdleAfter ends most activations soon.
 	Rebalance *Rebalance
 
-	// Observe is called for each event, in their order, one at a time. It must return soon. nil drops them.
+	// Observe is called for each event, in their order, one at a time. nil drops them. Nothing waits for it for longer than
+	// a second; a thousand events wait for one that takes longer, and those beyond them are dropped: see [Event.Dropped].
 	Observe func(Event)
 
 	clock term.Clock // nil means the process's clocks
@@ -496,9 +497,6 @@ func (m *Member) handOver(l *incarnation) {
 	var ends sync.WaitGroup
 	all := m.stopAccepting(l)
 	room := m.hands(len(all))
-	for _, a := range all { // those who hold them have the same time, however many there are
-		m.announce(a)
-	}
 	for _, a := range all {
 		ends.Go(func() { m.finish(ctx, a, l.why, room) })
 	}

@@ -75,7 +75,8 @@ type Locker interface {
 }
 
 // Storage keeps the owner of an identity, from the grant of the lock to the end of the activation, and its state. It
-// takes a state from the owner alone, under the current fencing token.
+// takes a state from the owner alone, under the current fencing token, and with it a change of the alarm, both or
+// neither, where it is the [Alarms] as well: [Member.WriteStateAndAlarm] needs that.
 type Storage interface {
 	Activation(ctx context.Context, kind, id string) (contracts.Activation, error)
 	WriteState(ctx context.Context, kind, id string, r contracts.ActivationStateRequest) (contracts.ActivationOutcome,
@@ -86,7 +87,7 @@ type Storage interface {
 // Alarms keeps the alarm of an identity. It takes one from the owner alone, under the current fencing token, in place
 // of the one of a version; without a time it clears it. What it has, the [Storage] shows. At the time it tells the
 // owner by an event from ACTIVE to ACTIVE, or claims the identity if no one has it, and again until the alarm is
-// cleared.
+// cleared. A request with Failed changes nothing, and should be an event: why the call for the alarm failed.
 type Alarms interface {
 	SetAlarm(ctx context.Context, kind, id string, r contracts.ActivationAlarmRequest) (contracts.ActivationOutcome, error)
 }

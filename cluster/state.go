@@ -118,6 +118,9 @@ type Event struct {
 	// FailedOver since the first try, of Alarmed and AlarmFailed that the host took.
 	Took time.Duration
 
+	// Dropped is how many events before this one were dropped, because the observer was too far behind.
+	Dropped int
+
 	// Lag is, of Activated, how old the claim was when the member learned of it, if that was another's, by the clocks of
 	// the store and of this process. Of Alarmed and AlarmFailed, how long after its time the host was called.
 	Lag time.Duration
@@ -134,6 +137,7 @@ type component struct {
 	mu         sync.Mutex
 	status     Status
 	queue      []Event
+	dropped    int // since the last of the queue
 	delivering bool
 }
 
@@ -174,7 +178,7 @@ func (c *component) change(to State, incarnation int64, cause error, from ...Sta
 	}
 	c.status = Status{State: to, Role: c.role, Since: time.Now(), Cause: cause}
 	c.fast.Store(int32(to))
-	c.queue = append(c.queue, Event{
+	c.enqueue(Event{
 		At: c.status.Since, What: StateChanged, Role: c.role, From: was, To: to, Member: c.name, Incarnation: incarnation,
 		Err: cause,
 	})
@@ -187,30 +191,61 @@ func (c *component) change(to State, incarnation int64, cause error, from ...Sta
 func (c *component) emit(e Event) {
 	c.mu.Lock()
 	e.At, e.Role, e.Member = time.Now(), c.role, c.name // with the lock, so that times are in the order of events
-	c.queue = append(c.queue, e)
+	c.enqueue(e)
 	c.mu.Unlock()
 	c.deliver()
 }
 
-// deliver calls the observer with all events in their order, one at a time, and without a lock: it may ask the
-// component.
-func (c *component) deliver() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.delivering {
+// observeWithin is for how long an event waits for the observer, which has those before it as well. mostEvents is how
+// many wait for one that is slow.
+const (
+	observeWithin = time.Second
+	mostEvents    = 1000
+)
+
+// enqueue has an event delivered, with the lock.
+func (c *component) enqueue(e Event) {
+	if c.observe == nil {
 		return
 	}
-	c.delivering = true
-	for len(c.queue) > 0 {
-		e := c.queue[0]
-		c.queue = c.queue[1:]
-		if c.observe != nil {
+	if len(c.queue) >= mostEvents {
+		c.dropped++
+		return
+	}
+	e.Dropped, c.dropped = c.dropped, 0
+	c.queue = append(c.queue, e)
+}
+
+// deliver calls the observer with all events in their order, one at a time, and without a lock: it may ask the
+// component. Who has an event waits for that, but goes on without an observer that takes too long.
+func (c *component) deliver() {
+	c.mu.Lock()
+	begins := !c.delivering && len(c.queue) > 0
+	c.delivering = c.delivering || begins
+	c.mu.Unlock()
+	if !begins {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for len(c.queue) > 0 {
+			e := c.queue[0]
+			c.queue = c.queue[1:]
 			c.mu.Unlock()
 			c.observe(e)
 			c.mu.Lock()
 		}
+		c.delivering = false
+	}()
+	end := time.NewTimer(observeWithin)
+	defer end.Stop()
+	select {
+	case <-done:
+	case <-end.C:
 	}
-	c.delivering = false
 }
 
 // waits are those between the tries of a request.

@@ -498,6 +498,9 @@ type Activation struct {
 	// AlarmAt For when its alarm is set; missing if it has none.
 	AlarmAt Time `json:"alarm_at,omitempty"`
 
+	// AlarmNextAt When that alarm is fired next, if it is not carried out: `alarm_at` until it was fired.
+	AlarmNextAt Time `json:"alarm_next_at,omitempty"`
+
 	// AlarmTries How often that alarm was fired; more than 0: it is due.
 	AlarmTries int64 `json:"alarm_tries,omitempty"`
 
@@ -547,8 +550,14 @@ type Activation struct {
 // ActivationAlarmRequest defines model for ActivationAlarmRequest.
 type ActivationAlarmRequest struct {
 	// AlarmAt When it is due; without it the alarm is cleared.
-	AlarmAt      RequestTime `json:"alarm_at,omitempty"`
+	AlarmAt RequestTime `json:"alarm_at,omitempty"`
+
+	// AlarmNextAt That of the activation, as the caller knows it: then one for that time or later costs no more than a state.
+	AlarmNextAt  RequestTime `json:"alarm_next_at,omitempty"`
 	AlarmVersion int64       `json:"alarm_version"`
+
+	// Failed Why the call for the alarm failed: nothing is changed, and it is an event, `ALARM_FAILED`. Then `alarm_at` is left out.
+	Failed string `json:"failed,omitempty"`
 
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
@@ -655,6 +664,9 @@ type ActivationPage struct {
 
 // ActivationStateRequest defines model for ActivationStateRequest.
 type ActivationStateRequest struct {
+	// Alarm What becomes of the alarm with the state; without it the alarm stays as it is.
+	Alarm *AlarmChange `json:"alarm,omitempty"`
+
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
@@ -704,6 +716,16 @@ type ActivationTransferRequest struct {
 
 // Address Where the member is reached, for its clients.
 type Address = string
+
+// AlarmChange An alarm that is set, or cleared without `alarm_at`.
+type AlarmChange struct {
+	// AlarmAt When it is due; without it the alarm is cleared.
+	AlarmAt RequestTime `json:"alarm_at,omitempty"`
+
+	// AlarmNextAt That of the activation, as the caller knows it: then one for that time or later costs no more than a state.
+	AlarmNextAt  RequestTime `json:"alarm_next_at,omitempty"`
+	AlarmVersion int64       `json:"alarm_version"`
+}
 
 // Analysis An analysis, as every worker may see it.
 type Analysis struct {
@@ -2074,7 +2096,9 @@ type Placement struct {
 	Placed *ClusterMember `json:"placed,omitempty"`
 }
 
-// PlacementEvent A change of a member, or of an activation if there is a `kind`.
+// PlacementEvent A change of a member, or of an activation if there is a `kind`. Claims that were refused are events, too, with `REFUSED` in `to` and the code as
+// `reason`: those of an identity after longer and longer pauses, with how many there were, and ten in ten seconds of a cluster at most.
+// `ALARM_FAILED` says why the call for an alarm failed.
 type PlacementEvent struct {
 	// At ISO 8601, UTC, milliseconds.
 	At Time `json:"at"`
@@ -2094,11 +2118,11 @@ type PlacementEvent struct {
 	ID   string `json:"id,omitempty"`
 
 	// Incarnation One life of a member, from its join until it leaves or is evicted. It only ever increases for one name.
-	Incarnation IncarnationNumber `json:"incarnation"`
+	Incarnation IncarnationNumber `json:"incarnation,omitempty"`
 	Kind        string            `json:"kind,omitempty"`
 
-	// Member The member, or the owner of the activation.
-	Member string `json:"member"`
+	// Member The member, or the owner of the activation. Of claims that were refused the member that claimed, if one did.
+	Member string `json:"member,omitempty"`
 
 	// Moved Partitions that changed hands with the epoch.
 	Moved  int64  `json:"moved,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,11 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/emulator/firestoretest"
+	"github.com/leasehold-dev/leasehold/emulator/redistest"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
@@ -50,23 +54,56 @@ var placementCriteria = []struct {
 	{"PLC-LIFE-5: states and events have their time", life5},
 }
 
-// TestPlacementCriteria: each criterion holds on a store and over HTTP, where the requests of the client go to the
-// handler itself, on two stores each. The time is virtual.
+// TestPlacementCriteria: each criterion holds by the rules on a store, and over HTTP with two servers, of which each gets
+// every other request of a client, on a store of each kind: in a run that is not deep, those over the network are one of
+// them. The time is virtual.
 func TestPlacementCriteria(t *testing.T) {
 	t.Parallel()
-	stores := map[string]func(*testing.T, func() time.Time) docstore.Store{"memory": onMemory, "SQLite": onSQLite}
-	worlds := map[string]func(*testing.T, docstore.Store) world{"on a store": onAStore, "over HTTP": overHTTP}
-	for where, open := range worlds {
-		for kind, newStore := range stores {
-			for _, c := range placementCriteria {
-				t.Run(where+"/"+kind+"/"+c.criterion, func(t *testing.T) {
-					t.Parallel()
-					synctest.Test(t, func(t *testing.T) {
-						c.holds(newTrial(t, open(t, newStore(t, time.Now))))
-					})
-				})
-			}
+	network := map[string]func(*testing.T) newStore{
+		"DynamoDB": func(*testing.T) newStore { return onDynamoDB() },
+		"redis-server": func(t *testing.T) newStore {
+			suite.EveryStore(t)
+			return onRedis(redistest.Start(t))
+		},
+		"miniredis": func(t *testing.T) newStore {
+			suite.EveryStore(t)
+			return onRedis(redistest.StandIn(t))
+		},
+		"Firestore": func(t *testing.T) newStore {
+			suite.EveryStore(t)
+			return onFirestore(firestoretest.Pessimistic)
+		},
+	}
+	for where, open := range map[string]func(*testing.T, docstore.Store) world{"on a store": onAStore, "over HTTP": overHTTP} {
+		for kind, newStore := range map[string]newStore{"memory": onMemory, "SQLite": onSQLite} {
+			criteriaHold(t, where+"/"+kind+"/", open, func(*testing.T) func(*testing.T, func() time.Time) docstore.Store {
+				return newStore
+			})
 		}
+	}
+	for kind, prepare := range network {
+		t.Run("over HTTP/"+kind, func(t *testing.T) {
+			t.Parallel()
+			newStore := prepare(t)
+			criteriaHold(t, "", overHTTP, func(t *testing.T) func(*testing.T, func() time.Time) docstore.Store {
+				return openOutside(t, newStore)
+			})
+		})
+	}
+}
+
+// criteriaHold tests each criterion on a store of its own. prepare is called outside the bubble.
+func criteriaHold(t *testing.T, where string, open func(*testing.T, docstore.Store) world,
+	prepare func(*testing.T) func(*testing.T, func() time.Time) docstore.Store) {
+	t.Helper()
+	for _, c := range placementCriteria {
+		t.Run(where+c.criterion, func(t *testing.T) {
+			t.Parallel()
+			newStore := prepare(t)
+			synctest.Test(t, func(t *testing.T) {
+				c.holds(newTrial(t, open(t, newStore(t, time.Now))))
+			})
+		})
 	}
 }
 
@@ -108,10 +145,24 @@ func onAStore(t *testing.T, store docstore.Store) world {
 	return world{direct.Cluster(service, chatRoom), show, func() world { return onAStore(t, store) }}
 }
 
-// overHTTP is the cluster as a client of a server knows it.
+// inTurn sends each request to the next of two servers.
+type inTurn struct {
+	servers [2]inProcess
+	next    atomic.Uint32
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (b *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
+	return b.servers[b.next.Add(1)%2].RoundTrip(r)
+}
+
+// overHTTP is the cluster as a client of two servers knows it.
 func overHTTP(t *testing.T, store docstore.Store) world {
-	server := &inProcess{Handler: httpapi.New(store, httpapi.Development{}, nil)}
-	all, err := client.New("http://127.0.0.1:8080", &client.Options{HTTP: &http.Client{Transport: server}})
+	both := &inTurn{}
+	for i := range both.servers {
+		both.servers[i].Handler = httpapi.New(store, httpapi.Development{}, nil)
+	}
+	all, err := client.New("http://127.0.0.1:8080", &client.Options{HTTP: &http.Client{Transport: both}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1177,7 +1228,8 @@ func life4(c *trial) {
 	}
 	lines, _ := c.feed()
 	if want := []string{"ann :  → ACTIVE", "ann lobby: FREE → ACTIVE", "ann broken: FREE → ACTIVE",
-		"ann broken:  → FREE, activation failed: the disk is full", "ann : ACTIVE → DRAINING",
+		"ann broken:  → FREE, activation failed: the disk is full", "ann lobby: FREE → REFUSED, MEMBER_INELIGIBLE",
+		"ann : ACTIVE → DRAINING",
 		"ann lobby:  → FREE, the member stops", "ann : DRAINING → LEFT"}; !slices.Equal(lines, want) {
 		c.t.Errorf("the cluster said\n%q, want\n%q", lines, want)
 	}

@@ -40,7 +40,7 @@ func TestPlacementRequestsOnRedis(t *testing.T) {
 		clock := suite.NewClock()
 		store := openRedis(t, server, clock.Now)
 		scripts := map[string]int{"placed by a known epoch": 0, "claimed": 2, "joined": 2, "first alarm": 3,
-			"looked for alarms": 11, "looked for alarms, none due": 4}
+			"looked for an alarm for later": 11, "looked for alarms": 11, "looked for alarms, none due": 4}
 		suite.PlacementSteps(t, store, clock, server.ResetCommands, func(step string) {
 			want, other := scripts[step]
 			if !other {

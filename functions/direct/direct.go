@@ -207,18 +207,18 @@ func (p provider) Deactivate(ctx context.Context, kind, id string,
 // WriteState implements [cluster.Provider].
 func (p provider) WriteState(ctx context.Context, kind, id string,
 	r contracts.ActivationStateRequest) (contracts.ActivationOutcome, error) {
-	o, err := p.service.WriteState(ctx, WriteState(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r))
+	c, err := WriteState(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r)
+	if err != nil {
+		return contracts.ActivationOutcome{}, withCode(err)
+	}
+	o, err := p.service.WriteState(ctx, c)
 	return said(o, err, p.outcome)
 }
 
 // SetAlarm implements [cluster.Provider].
 func (p provider) SetAlarm(ctx context.Context, kind, id string,
 	r contracts.ActivationAlarmRequest) (contracts.ActivationOutcome, error) {
-	c, err := SetAlarm(p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r)
-	if err != nil {
-		return contracts.ActivationOutcome{}, withCode(err)
-	}
-	o, err := p.service.SetAlarm(ctx, c)
+	o, err := Alarm(ctx, p.service, p.hold(kind, id, r.Member, r.Incarnation, r.FencingToken), r)
 	return said(o, err, p.outcome)
 }
 

@@ -1,10 +1,13 @@
 package direct
 
 import (
+	"cmp"
+	"context"
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/placement"
 )
 
@@ -73,15 +76,38 @@ func Claim(c placement.Cluster, i placement.Identity, r contracts.ActivationClai
 	}, err
 }
 
-// WriteState is a write of the contract to the state of an activation, by its owner.
-func WriteState(h placement.Hold, r contracts.ActivationStateRequest) placement.WriteState {
-	return placement.WriteState{Hold: h, RequestID: r.RequestID, Version: r.StateVersion, Data: r.State}
+// WriteState is a write of the contract to the state of an activation, by its owner. The error is a [field.Error].
+func WriteState(h placement.Hold, r contracts.ActivationStateRequest) (placement.WriteState, error) {
+	c := placement.WriteState{Hold: h, RequestID: r.RequestID, Version: r.StateVersion, Data: r.State}
+	if r.Alarm == nil {
+		return c, nil
+	}
+	alarm, err := alarmChange(r.Alarm.AlarmVersion, r.Alarm.AlarmAt, r.Alarm.AlarmNextAt)
+	c.Alarm = &alarm
+	return c, err
 }
 
-// SetAlarm is a change of the contract to the alarm of an activation, by its owner. The error is a [field.Error].
-func SetAlarm(h placement.Hold, r contracts.ActivationAlarmRequest) (placement.SetAlarm, error) {
-	at, err := endOf("alarm_at", r.AlarmAt)
-	return placement.SetAlarm{Hold: h, Version: r.AlarmVersion, At: at.NotAfter}, err
+// Alarm carries out what the contract has for the alarm of an activation, by its owner: it is set or cleared, or the
+// call for it failed. The error can be a [field.Error].
+func Alarm(ctx context.Context, s *placement.Service, h placement.Hold,
+	r contracts.ActivationAlarmRequest) (placement.Outcome, error) {
+	alarm, err := alarmChange(r.AlarmVersion, r.AlarmAt, r.AlarmNextAt)
+	switch {
+	case err != nil:
+		return placement.Outcome{}, err
+	case r.Failed == "":
+		return s.SetAlarm(ctx, placement.SetAlarm{Hold: h, AlarmChange: alarm})
+	case r.AlarmAt != "":
+		return placement.Outcome{}, field.Errorf("alarm_at", "must be left out with failed, which changes no alarm")
+	default:
+		return s.ReportAlarm(ctx, placement.ReportAlarm{Hold: h, Version: r.AlarmVersion, Reason: r.Failed})
+	}
+}
+
+func alarmChange(version int64, at, nextAt contracts.RequestTime) (placement.AlarmChange, error) {
+	due, err := endOf("alarm_at", at)
+	next, err2 := endOf("alarm_next_at", nextAt)
+	return placement.AlarmChange{Version: version, At: due.NotAfter, Next: next.NotAfter}, cmp.Or(err, err2)
 }
 
 // Transfer is a transfer of the contract, by the owner of the activation. The error is a [field.Error].
@@ -224,6 +250,7 @@ func Activation(latest *placement.Topology, a placement.Activation) contracts.Ac
 		ChangedAt: Time(a.ChangedAt),
 		Failed:    a.Failed, Reason: a.Reason, StateVersion: a.StateVersion, State: a.State,
 		AlarmAt: Time(a.AlarmAt), AlarmTries: a.AlarmTries, AlarmVersion: a.AlarmVersion,
+		AlarmNextAt: Time(a.AlarmNext),
 	}
 	if latest != nil && a.Phase != placement.Free && latest.Live(a.Owner) {
 		b.Address = latest.Find(a.Owner.Member).Address

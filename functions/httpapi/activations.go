@@ -127,7 +127,11 @@ func (a *api) writeState(c call, b *contracts.ActivationStateRequest) (outcome c
 	if err != nil {
 		return outcome, err
 	}
-	o, err := a.placement.WriteState(c.Context(), direct.WriteState(hold, *b))
+	command, err := direct.WriteState(hold, *b)
+	if err != nil {
+		return outcome, err
+	}
+	o, err := a.placement.WriteState(c.Context(), command)
 	o.Activation.State = nil // the caller has it
 	return a.activation(c, o, err)
 }
@@ -137,11 +141,14 @@ func (a *api) setAlarm(c call, b *contracts.ActivationAlarmRequest) (outcome con
 	if err != nil {
 		return outcome, err
 	}
-	command, err := direct.SetAlarm(hold, *b)
-	if err != nil {
-		return outcome, err
+	switch b.Failed {
+	case notGiven:
+		b.Failed = ""
+	case "":
+		return outcome, field.Errorf("failed", "is empty: say why the call for the alarm failed, or leave it out")
 	}
-	o, err := a.placement.SetAlarm(c.Context(), command)
+	o, err := direct.Alarm(c.Context(), a.placement, hold, *b)
+	o.Activation.State = nil // it is not about it
 	return a.activation(c, o, err)
 }
 

@@ -65,6 +65,8 @@ func begin(body any) (most int64) {
 		b.TTLSeconds = defaultSeconds
 	case *contracts.ActivationClaimRequest:
 		b.Member = notGiven
+	case *contracts.ActivationAlarmRequest:
+		b.Failed = notGiven
 	case *contracts.ActivationTransferRequest:
 		b.To, b.LockTTLSeconds = notGiven, defaultLockSeconds
 	default: // a member that is left out is its zero

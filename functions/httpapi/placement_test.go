@@ -35,6 +35,9 @@ func (d *api) cluster() string {
 			d.t.Fatal(err)
 		}
 		for _, e := range p.Entries {
+			if e.Doc["to"] == docstore.String(placement.Refused) { // an event of the refusal
+				continue
+			}
 			fmt.Fprintln(&all, e.Key, e.Doc)
 		}
 	}
@@ -234,12 +237,57 @@ func TestAlarm(t *testing.T) {
 	}
 	set(-1, "2026-01-01T10:00:00Z").refuses(t, 400, "INVALID_ARGUMENT", "alarm_version")
 	d.post(lobby+"/alarm", `{`+strings.Replace(me, "alice", "bob", 1)+`,"alarm_version":1}`).refuses(t, 403, "NOT_OWNER", "")
+	failed := func(more string) answer {
+		return d.post(lobby+"/alarm", fmt.Sprintf(`{%s,"alarm_version":1,%s}`, me, more))
+	}
+	failed(`"failed":""`).refuses(t, 400, "INVALID_ARGUMENT", "failed")
+	failed(`"failed":"no disk","alarm_at":"2026-01-01T09:00:00Z"`).refuses(t, 400, "INVALID_ARGUMENT", "alarm_at")
 	if d.cluster() != before {
 		t.Error("a refused alarm changed something")
+	}
+	failed(`"failed":"no disk"`).ok(t)
+	if got := d.get(lobby).ok(t).body; got["alarm_at"] != "2026-01-01T08:00:00.000Z" || got["alarm_version"] != 1.0 {
+		t.Errorf("%v", got)
 	}
 	set(1, "2026-01-31T00:00:00Z").ok(t) // thirty days, which is the retention
 	set(2, "1969-01-01T00:00:00Z").ok(t)
 	if got := set(3, "").ok(t).object("activation").body; got["alarm_at"] != nil {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestStateWithAlarm: a state is stored with an alarm, both or neither.
+func TestStateWithAlarm(t *testing.T) {
+	d := open(t, httpapi.Development{})
+	d.join("alice", `,"ttl_seconds":3600`)
+	lobby := chat + "/activations/room/lobby"
+	held := d.post(lobby+"/claim", `{"request_id":"c1","member":"alice","incarnation":1767225600000001}`).ok(t)
+	me := hold(held.object("activation"))
+	write := func(version int, alarm string) answer {
+		t.Helper()
+		return d.post(lobby+"/state", fmt.Sprintf(`{%s,"request_id":"s%d","state_version":%d,"state":"AA==","alarm":%s}`, me,
+			version, version, alarm))
+	}
+	got := write(0, `{"alarm_version":0,"alarm_at":"2026-01-01T09:00:00+01:00"}`).ok(t).object("activation").body
+	if got["alarm_at"] != "2026-01-01T08:00:00.000Z" || got["alarm_next_at"] != got["alarm_at"] || got["state_version"] != 1.0 ||
+		got["alarm_version"] != 1.0 || got["state"] != nil {
+		t.Errorf("%v", got)
+	}
+	before := d.cluster()
+	write(0, `{"alarm_version":1}`).refuses(t, 422, "REQUEST_ID_REUSED", "")
+	write(2, `{"alarm_version":1}`).refuses(t, 409, "STATE_CHANGED", "")
+	write(1, `{"alarm_version":0}`).refuses(t, 409, "STATE_CHANGED", "")
+	write(1, `{"alarm_version":1,"alarm_at":"soon"}`).refuses(t, 400, "INVALID_ARGUMENT", "alarm_at")
+	write(1, `{"alarm_version":1,"alarm_next_at":"soon"}`).refuses(t, 400, "INVALID_ARGUMENT", "alarm_next_at")
+	write(1, `{"alarm_version":1,"alarm_at":"2026-01-31T00:00:01Z"}`).refuses(t, 400, "INVALID_ARGUMENT", "alarm_at")
+	write(1, `{"alarm_version":1,"at":"2026-01-02T00:00:00Z"}`).refuses(t, 400, "INVALID_ARGUMENT", "alarm.at")
+	write(1, `null`).refuses(t, 400, "INVALID_ARGUMENT", "alarm")
+	if d.cluster() != before {
+		t.Error("a refused one changed something")
+	}
+	write(1, `{"alarm_version":1,"alarm_at":"2026-01-01T10:00:00Z","alarm_next_at":"2026-01-01T08:00:00.000Z"}`).ok(t)
+	got = write(2, `{"alarm_version":2}`).ok(t).object("activation").body
+	if got["alarm_at"] != nil || got["alarm_next_at"] != nil || got["state_version"] != 3.0 {
 		t.Errorf("%v", got)
 	}
 }

@@ -14,8 +14,21 @@ import (
 // alarmOracle is the alarm of an activation.
 type alarmOracle struct {
 	at, next time.Time // zero for none
+	entry    time.Time // of the entry by which it is found, also when it was cleared; zero for none
 	tries    int64
 	version  int64
+}
+
+// set makes it the alarm of a command. It has an entry that is not later: the one that there is, if the caller knows
+// that its alarm is set for later than the one before, and if that entry has not moved on.
+func (o *placementOracle) set(a *activationOracle, c placementCommand) {
+	entry := a.alarm.entry
+	kept := !c.next.IsZero() && !c.at.Before(c.next) && !entry.IsZero() && !c.at.Before(entry)
+	if !c.at.IsZero() && !kept {
+		entry = c.at
+		o.entries[entryOf(c.at, c.id)] = true
+	}
+	a.alarm = alarmOracle{at: c.at, next: c.at, entry: entry, version: c.alarmVersion + 1}
 }
 
 // alarmEntry is what a look finds: in which second an alarm of an identity may be due.
@@ -31,12 +44,9 @@ func (o *placementOracle) setAlarm(a *activationOracle, c placementCommand, held
 	switch {
 	case held != "OK":
 		return placementAnswer{Code: held}
-	case a.alarm.version == c.version:
-		a.alarm = alarmOracle{at: c.at, next: c.at, version: c.version + 1}
-		if !c.at.IsZero() {
-			o.entries[entryOf(c.at, c.id)] = true
-		}
-	case a.alarm.version == c.version+1 && a.alarm.at.Equal(c.at):
+	case a.alarm.version == c.alarmVersion:
+		o.set(a, c)
+	case a.alarm.version == c.alarmVersion+1 && a.alarm.at.Equal(c.at):
 		return placementAnswer{Code: "OK", Replayed: true, Token: c.token, Phase: a.phase}
 	default:
 		return placementAnswer{Code: "STATE_CHANGED"}
@@ -68,9 +78,18 @@ func (o *placementOracle) fire(now time.Time) (given []string) {
 			continue
 		}
 		seen[e.id] = true
-		if a.alarm.next.IsZero() || a.alarm.next.After(now) {
-			if a.alarm.next.IsZero() || a.alarm.next.Unix() != e.second {
+		switch {
+		case a.alarm.entry.IsZero() || entryOf(a.alarm.entry, e.id) != e:
+			delete(o.entries, e)
+			continue
+		case a.alarm.next.IsZero():
+			delete(o.entries, e)
+			a.alarm.entry = time.Time{}
+			continue
+		case a.alarm.next.After(now):
+			if moved := entryOf(a.alarm.next, e.id); moved != e {
 				delete(o.entries, e)
+				o.entries[moved], a.alarm.entry = true, a.alarm.next
 			}
 			continue
 		}
@@ -78,7 +97,7 @@ func (o *placementOracle) fire(now time.Time) (given []string) {
 		pause := pauses[min(int(a.alarm.tries), len(pauses)-1)]
 		a.alarm.next, a.alarm.tries = now.Add(time.Duration(pause)*time.Second), a.alarm.tries+1
 		delete(o.entries, e)
-		o.entries[entryOf(a.alarm.next, e.id)] = true
+		o.entries[entryOf(a.alarm.next, e.id)], a.alarm.entry = true, a.alarm.next
 		alive, placed := o.alive(a), o.place(e.id)
 		switch {
 		case alive != nil && a.phase == "ACTIVE":
@@ -124,14 +143,14 @@ func (r *placementRun) fire(ctx context.Context, s PlacementStep) error {
 	return nil
 }
 
-// compareAlarms asks that an alarm which is set has an entry of its time, as the oracle has them.
+// compareAlarms asks that an alarm which is set has an entry that is not later, as the oracle has them.
 func (r *placementRun) compareAlarms(a placement.Activation) error {
 	w := r.oracle.activation(a.ID).alarm
-	if !a.AlarmAt.Equal(w.at) || a.AlarmTries != w.tries || a.AlarmVersion != w.version {
+	if !a.AlarmAt.Equal(w.at) || !a.AlarmNext.Equal(w.next) || a.AlarmTries != w.tries || a.AlarmVersion != w.version {
 		return fmt.Errorf("the store has the alarm %v, version %d, %d tries, want %+v", a.AlarmAt, a.AlarmVersion,
 			a.AlarmTries, w)
 	}
-	if !w.next.IsZero() && !r.oracle.entries[entryOf(w.next, a.ID)] {
+	if !w.next.IsZero() && (w.entry.After(w.next) || !r.oracle.entries[entryOf(w.entry, a.ID)]) {
 		return fmt.Errorf("nothing finds the alarm of %s: %v", a.ID, slices.Collect(maps.Keys(r.oracle.entries)))
 	}
 	return nil

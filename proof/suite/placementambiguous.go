@@ -15,7 +15,7 @@ import (
 func AmbiguousPlacements(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguousPlacement,
 		"join", "replace", "beat", "offer", "drain member", "leave", "evict", "sweep",
-		"claim", "claim at once", "take over", "activated", "fail", "write", "alarm", "fire", "fire what is free", "transfer",
+		"claim", "claim at once", "take over", "activated", "fail", "write", "write with an alarm", "alarm", "fire", "fire what is free", "transfer",
 		"deactivate")
 }
 
@@ -58,12 +58,15 @@ func ambiguousPlacement(t *testing.T, store docstore.Store, faults Faults, clock
 		step.do, step.self = "claim", true
 	case "activated", "fail", "write":
 		claimed()
+	case "write with an alarm":
+		claimed()
+		step.do, step.alarm, step.at = "write", true, clock.Now().Add(time.Hour)
 	case "alarm", "fire", "fire what is free":
 		claimed()
 		owned := placementCommand{do: "alarm", member: "ann", number: step.number, id: "x", token: step.token,
 			at: clock.Now()}
 		before(owned)
-		if step.version, step.at = 1, clock.Now().Add(time.Hour); do == "alarm" {
+		if step.alarmVersion, step.at = 1, clock.Now().Add(time.Hour); do == "alarm" {
 			break
 		}
 		if owned.do = "activated"; do == "fire what is free" {

@@ -281,18 +281,21 @@ func (o *placementOracle) sweep(now time.Time) {
 	over := func(at time.Time, keep time.Duration) bool { return !now.Before(at.Add(keep + oracleOverdue)) }
 	for id, a := range o.activations {
 		var reason string
+		if due := a.alarm.next; !due.IsZero() && !now.Before(due.Add(time.Hour)) && !o.abandoned(a, now) {
+			o.entries[entryOf(due, id)], a.alarm.entry = true, due // a store may have forgotten the one that there was
+		}
 		switch {
 		case a.phase == "FREE":
 			if a.token != 0 && a.data == "" && a.alarm.at.IsZero() && !now.Before(a.changed.Add(oracleRetention)) {
 				delete(o.activations, id)
 			}
 			continue
+		case !o.abandoned(a, now):
+			continue
 		case o.alive(a) == nil:
 			reason = "its owner is gone"
-		case a.phase == "LOCKED" && !now.Before(a.until.Add(time.Hour)):
-			reason = "its owner did not activate it"
 		default:
-			continue
+			reason = "its owner did not activate it"
 		}
 		o.free(id, reason)
 	}
@@ -302,6 +305,11 @@ func (o *placementOracle) sweep(now time.Time) {
 		}
 	}
 	o.events = slices.DeleteFunc(o.events, func(e eventOracle) bool { return over(e.at, 24*time.Hour) })
+}
+
+// abandoned reports whether a sweep frees an activation.
+func (o *placementOracle) abandoned(a *activationOracle, now time.Time) bool {
+	return a.phase != "FREE" && (o.alive(a) == nil || a.phase == "LOCKED" && !now.Before(a.until.Add(time.Hour)))
 }
 
 // free ends an activation.
@@ -493,11 +501,15 @@ func (o *placementOracle) answerActivation(c placementCommand) placementAnswer {
 	default: // write
 		request := fmt.Sprint(c.token, c.request)
 		code := held("LOCKED", "ACTIVE")
-		ago, same := a.writes.find(request, fmt.Sprint(c.version, c.data))
+		params := fmt.Sprint(c.version, c.data)
+		if c.alarm {
+			params += fmt.Sprint(c.alarmVersion, c.at)
+		}
+		ago, same := a.writes.find(request, params)
 		switch {
 		case code == "STALE_TOKEN" || code == "NOT_OWNER":
 			return placementAnswer{Code: code}
-		case code == "OK" && c.version == a.version:
+		case code == "OK" && c.version == a.version && (!c.alarm || c.alarmVersion == a.alarm.version):
 		case ago >= 0 && same:
 			return placementAnswer{Code: "OK", Replayed: true, Token: c.token, Phase: a.phase}
 		case ago >= 0:
@@ -508,7 +520,10 @@ func (o *placementOracle) answerActivation(c placementCommand) placementAnswer {
 			return placementAnswer{Code: code}
 		}
 		a.version, a.data = c.version+1, c.data
-		a.writes.add(request, fmt.Sprint(c.version, c.data))
+		a.writes.add(request, params)
+		if c.alarm {
+			o.set(a, c)
+		}
 		return placementAnswer{Code: "OK", Token: c.token, Phase: a.phase}
 	}
 }

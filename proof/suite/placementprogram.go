@@ -29,8 +29,10 @@ type PlacementStep struct {
 	Behind  int // of a state: its version is this many before the latest
 	Ago     int // of again: which of the commands so far
 	Alter   bool
-	Via     int // which of two processes carries it out
-	In      int // of an alarm: in so many milliseconds; negative clears it
+	Via     int  // which of two processes carries it out
+	In      int  // of an alarm: in so many milliseconds; negative clears it
+	Alarm   bool // of a state: with an alarm
+	Knows   bool // of an alarm: the caller knows when the one before is fired
 
 	// Lost is how many responses to this command get lost: each time the caller's library retries the same write.
 	Lost int
@@ -65,6 +67,8 @@ var PlacementProgram = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) PlacementSte
 		Alter:   rapid.SampledFrom([]bool{false, false, false, false, true}).Draw(t, "alter"),
 		Via:     rapid.IntRange(0, 1).Draw(t, "via"),
 		In:      rapid.SampledFrom([]int{-1, 0, 1, 999, 1500, 2000, 20_000}).Draw(t, "in"),
+		Alarm:   rapid.Bool().Draw(t, "with an alarm"),
+		Knows:   rapid.Bool().Draw(t, "knows"),
 		Lost:    rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "lost"),
 	}
 }), 1, 80)
@@ -78,7 +82,9 @@ type placementCommand struct {
 	full, self              bool
 	replaces                placement.Incarnation
 	to, data                string
-	at                      time.Time // of an alarm; zero clears it
+	alarm                   bool      // of a state: with an alarm
+	at, next                time.Time // of an alarm: zero clears it; of the one before, zero if it is not known
+	alarmVersion            int64
 }
 
 func (c placementCommand) incarnation() placement.Incarnation {
@@ -252,10 +258,13 @@ func (r *placementRun) command(number int, s PlacementStep) (placementCommand, b
 		if c.to = s.Other; s.Do != "transfer" {
 			c.to = ""
 		}
-		if s.Do == "alarm" {
-			c.version = max(0, a.alarm.version-int64(s.Behind))
+		if c.alarm = s.Do == "alarm" || s.Do == "write" && s.Alarm; c.alarm {
+			c.alarmVersion = max(0, a.alarm.version-int64(s.Behind))
 			if s.In >= 0 {
 				c.at = r.clock.Now().Add(time.Duration(s.In) * time.Millisecond)
+			}
+			if s.Knows {
+				c.next = a.alarm.next
 			}
 		}
 	}
@@ -305,7 +314,7 @@ func (r *placementRun) send(ctx context.Context, c placementCommand, s Placement
 	if err != nil {
 		return err
 	}
-	if c.do == "alarm" && s.Lost > 0 && want.Code == "OK" { // the first has another write before it, which can lose them
+	if c.alarm && s.Lost > 0 && want.Code == "OK" { // the first has another write before it, which can lose them
 		want.Replayed = got.Replayed
 	}
 	if err := r.oracle.learn(c, &want, got, now, r.last); err != nil {
@@ -368,10 +377,14 @@ func sendPlacement(ctx context.Context, s *placement.Service, cluster placement.
 	case "deactivate":
 		o, err = s.Deactivate(ctx, placement.Deactivate{Hold: hold})
 	case "write":
-		o, err = s.WriteState(ctx, placement.WriteState{Hold: hold, RequestID: c.request, Version: c.version,
-			Data: []byte(c.data)})
+		write := placement.WriteState{Hold: hold, RequestID: c.request, Version: c.version, Data: []byte(c.data)}
+		if c.alarm {
+			write.Alarm = &placement.AlarmChange{Version: c.alarmVersion, At: c.at, Next: c.next}
+		}
+		o, err = s.WriteState(ctx, write)
 	case "alarm":
-		o, err = s.SetAlarm(ctx, placement.SetAlarm{Hold: hold, Version: c.version, At: c.at})
+		o, err = s.SetAlarm(ctx, placement.SetAlarm{Hold: hold,
+			AlarmChange: placement.AlarmChange{Version: c.alarmVersion, At: c.at, Next: c.next}})
 	default:
 		err = errors.New("no such command")
 	}
@@ -460,6 +473,9 @@ func (r *placementRun) compareEvents(ctx context.Context) error {
 		for _, e := range p.Events {
 			if e.At.Before(r.begun) || e.At.After(r.clock.Now()) {
 				return fmt.Errorf("event %+v is of another time", e)
+			}
+			if e.To == placement.Refused { // some of those that were refused
+				continue
 			}
 			got = append(got, fmt.Sprintf("%s/%d %s %s", e.Member.Member, e.Member.Number, e.Identity.ID, e.To))
 		}

@@ -30,7 +30,9 @@ func placementRequests(t *testing.T, newStore func(*testing.T, func() time.Time)
 	want := map[string]string{
 		"placed by a known epoch": "[]", "looked up": "[Get]", "claimed": "[Get Write]", "claimed again": "[Get]",
 		"activated": "[Write]",
-		"state":     "[Write]", "first alarm": "[Get Write Write]", "alarm": "[Write]",
+		"state":     "[Write]", "first alarm": "[Get Write Write]", "alarm": "[Write]", "alarm for later": "[Write]",
+		"alarm for earlier": "[Write]", "looked for an alarm for later": "[List List List List Get Get Write]",
+		"state with an alarm": "[Write]", "state with an alarm for later": "[Write]", "state, alarm cleared": "[Write]",
 		"looked for alarms": "[List List List List Get Get Write]", "looked for alarms, none due": "[List List]",
 		"alarm cleared": "[Write]", "deactivated": "[Write]", "heartbeat": "[Write]", "topology": "[Get]",
 		"events, none new": "[List]", "joined": "[Get Write]",
@@ -57,6 +59,26 @@ func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before fun
 	var hold placement.Hold
 	claim := func(request string) (placement.Outcome, error) {
 		return s.Claim(t.Context(), placement.Claim{Cluster: cluster, Identity: id, RequestID: request})
+	}
+	// change is of an alarm of a version: in so much time, over one that is known to be fired in so much; -1 clears it,
+	// and 0 is not known.
+	change := func(version int64, in, known time.Duration) placement.AlarmChange {
+		c := placement.AlarmChange{Version: version, At: clock.Now().Add(in)}
+		if in == -1 {
+			c.At = time.Time{}
+		}
+		if known != 0 {
+			c.Next = clock.Now().Add(known)
+		}
+		return c
+	}
+	alarm := func(version int64, in, known time.Duration) (placement.Outcome, error) {
+		return s.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold, AlarmChange: change(version, in, known)})
+	}
+	state := func(of, version int64, in, known time.Duration) (placement.Outcome, error) {
+		c := change(version, in, known)
+		return s.WriteState(t.Context(), placement.WriteState{Hold: hold, RequestID: fmt.Sprint("s", of), Version: of,
+			Data: []byte("\x00\xff"), Alarm: &c})
 	}
 	for _, c := range []struct {
 		step string
@@ -85,12 +107,22 @@ func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before fun
 		{"state", func() (placement.Outcome, error) {
 			return s.WriteState(t.Context(), placement.WriteState{Hold: hold, RequestID: "s", Data: []byte("\x00\xff")})
 		}, placement.OK},
-		{"first alarm", func() (placement.Outcome, error) {
-			return s.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold, At: clock.Now().Add(time.Hour)})
+		{"first alarm", func() (placement.Outcome, error) { return alarm(0, time.Hour, 0) }, placement.OK},
+		{"state with an alarm", func() (placement.Outcome, error) { return state(1, 1, 2*time.Minute, 0) }, placement.OK},
+		{"state with an alarm for later", func() (placement.Outcome, error) {
+			return state(2, 2, 2*time.Hour, 2*time.Minute)
 		}, placement.OK},
-		{"alarm", func() (placement.Outcome, error) {
-			return s.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold, Version: 1, At: clock.Now()})
+		{"state, alarm cleared", func() (placement.Outcome, error) { return state(3, 3, -1, 0) }, placement.OK},
+		{"alarm", func() (placement.Outcome, error) { return alarm(4, -time.Minute, 0) }, placement.OK},
+		{"alarm for later", func() (placement.Outcome, error) { return alarm(5, time.Hour, -time.Minute) }, placement.OK},
+		{"looked for an alarm for later", func() (placement.Outcome, error) {
+			done, err := s.FireAlarms(t.Context())
+			if done.Fired != 0 || done.Removed != 1 {
+				t.Errorf("%+v", done)
+			}
+			return placement.Outcome{Code: placement.OK}, err
 		}, placement.OK},
+		{"alarm for earlier", func() (placement.Outcome, error) { return alarm(6, 0, time.Hour) }, placement.OK},
 		{"looked for alarms", func() (placement.Outcome, error) {
 			done, err := s.FireAlarms(t.Context())
 			if done.Fired != 1 {
@@ -103,7 +135,7 @@ func PlacementSteps(t *testing.T, store docstore.Store, clock *Clock, before fun
 			return placement.Outcome{Code: placement.OK}, err
 		}, placement.OK},
 		{"alarm cleared", func() (placement.Outcome, error) {
-			return s.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold, Version: 2})
+			return alarm(7, -1, 0)
 		}, placement.OK},
 		{"deactivated", func() (placement.Outcome, error) {
 			return s.Deactivate(t.Context(), placement.Deactivate{Hold: hold})

@@ -62,7 +62,9 @@ type Activation struct {
 	AlarmTries   int64     // how often that was fired: if it was, it is due
 	AlarmVersion int64     // how often an alarm was set or cleared
 
-	alarmNext time.Time // when it is fired next; zero for none
+	AlarmNext time.Time // when that is fired next, if it is not carried out; zero for none
+
+	alarmEntry time.Time // of which time the entry is that finds it; zero for none
 
 	rev    int64         // counts all writes
 	claims rule.Requests // claims and transfers that led to the latest tokens
@@ -124,8 +126,8 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 		ChangedAt: r.Time(fChangedAt),
 		Failed:    r.Flag(fFailed), Reason: r.Text(fReason), State: r.Bytes(fState), StateVersion: r.Number(fVersion),
 		AlarmAt: r.Time(fAlarmAt), AlarmTries: r.Number(fAlarmTries), AlarmVersion: r.Number(fAlarmVersion),
-		alarmNext: r.Time(fAlarmNext),
-		rev:       r.Number(fRev), claims: r.Requests(claims), writes: r.Requests(writes),
+		AlarmNext: r.Time(fAlarmNext), alarmEntry: r.Time(fAlarmEntry),
+		rev: r.Number(fRev), claims: r.Requests(claims), writes: r.Requests(writes),
 	}
 	if !slices.Contains([]Phase{Free, Locked, Active}, a.Phase) {
 		r.Fail(fPhase, "FREE, LOCKED or ACTIVE")
@@ -133,8 +135,11 @@ func (s subject) State(d docstore.Doc) (Activation, error) {
 	if a.Phase == Locked && a.LockUntil.IsZero() {
 		r.Fail(fLockUntil, "a time")
 	}
-	if a.AlarmAt.IsZero() != a.alarmNext.IsZero() {
+	if a.AlarmAt.IsZero() != a.AlarmNext.IsZero() {
 		r.Fail(fAlarmNext, "a time where "+fAlarmAt+" is one")
+	}
+	if !a.AlarmNext.IsZero() && (a.alarmEntry.IsZero() || a.alarmEntry.After(a.AlarmNext)) {
+		r.Fail(fAlarmEntry, "a time that is not after "+fAlarmNext)
 	}
 	if need := r.Text(fNeed); need != "" && json.Unmarshal([]byte(need), &a.Need) != nil {
 		r.Fail(fNeed, "an object of labels")
@@ -357,12 +362,13 @@ func (h Hold) refused(a Activation, w rule.When, done bool) Outcome {
 
 // The commands of an owner are rules in the form of package rule.
 var (
-	_ rule.Joint[Activation, Outcome]   = grant{}
-	_ rule.Joint[Activation, Outcome]   = Activated{}
-	_ rule.Joint[Activation, Outcome]   = Fail{}
-	_ rule.Joint[Activation, Outcome]   = Deactivate{}
-	_ rule.Joint[Activation, Outcome]   = SetAlarm{}
-	_ rule.Command[Activation, Outcome] = WriteState{}
+	_ rule.Joint[Activation, Outcome] = grant{}
+	_ rule.Joint[Activation, Outcome] = Activated{}
+	_ rule.Joint[Activation, Outcome] = Fail{}
+	_ rule.Joint[Activation, Outcome] = Deactivate{}
+	_ rule.Joint[Activation, Outcome] = SetAlarm{}
+	_ rule.Joint[Activation, Outcome] = WriteState{}
+	_ rule.Joint[Activation, Outcome] = ReportAlarm{}
 )
 
 // Activated says that the owner serves the identity from now on: the lock phase has ended.
@@ -458,9 +464,12 @@ func (c Deactivate) Refusal(a Activation, w rule.When) Outcome {
 type WriteState struct {
 	Hold
 
-	RequestID string // the same for every delivery of the same intention
-	Version   int64  // StateVersion of what the new state replaces; 0 if there is none yet
-	Data      []byte // the new state, MaxStateBytes at most; empty is a state, too
+	RequestID string       // the same for every delivery of the same intention
+	Version   int64        // StateVersion of what the new state replaces; 0 if there is none yet
+	Data      []byte       // the new state, MaxStateBytes at most; empty is a state, too
+	Alarm     *AlarmChange // made with it, both or neither; nil leaves the alarm as it is
+
+	step alarmStep
 }
 
 // Validate reports whether the command is well formed. The error is a [field.Error].
@@ -469,29 +478,39 @@ func (c WriteState) Validate() error {
 		return field.Errorf("state", "has %d bytes, %d at most: store it elsewhere, and its name here",
 			len(c.Data), MaxStateBytes)
 	}
-	return first(c.validate(), checkRequestID(c.RequestID), field.Range("state_version", c.Version, 0, docstore.MaxInt-1))
+	err := first(c.validate(), checkRequestID(c.RequestID), field.Range("state_version", c.Version, 0, docstore.MaxInt-1))
+	if err == nil && c.Alarm != nil {
+		err = c.Alarm.validate()
+	}
+	return err
 }
 
 func (c WriteState) request() rule.Request {
-	return rule.Identify("store", strconv.FormatInt(c.Token, 10), c.RequestID).With(strconv.FormatInt(c.Version, 10),
-		string(c.Data))
+	r := rule.Identify("store", strconv.FormatInt(c.Token, 10), c.RequestID)
+	with := []string{strconv.FormatInt(c.Version, 10), string(c.Data)}
+	if c.Alarm != nil {
+		with = append(with, strconv.FormatInt(c.Alarm.Version, 10), string(docstore.FormatTime(c.Alarm.At)))
+	}
+	return r.With(with...)
 }
 
 // Write applies while the state is of the version that was named. The lock phase is long enough for a first state.
 func (c WriteState) Write() docstore.Write {
-	version := docstore.Cond(docstore.Eq{Field: fVersion, Value: docstore.Int(c.Version)})
-	if c.Version == 0 {
-		version = docstore.Not{Cond: docstore.Has{Field: fVersion}}
-	}
 	w := docstore.Write{
 		Key: c.key(),
-		If:  append(c.held(Locked, Active), version),
+		If:  append(c.held(c.step.phases()...), counted(fVersion, c.Version)),
 		Set: map[string]docstore.Value{fState: docstore.Bytes(c.Data), fVersion: docstore.Int(c.Version + 1)},
 		Add: map[string]int64{fRev: 1},
 	}
 	writes.Remember(w.Set, c.request())
+	if c.Alarm != nil {
+		w = c.step.change(w, *c.Alarm)
+	}
 	return w
 }
+
+// Known is what is known of the document beforehand, where the alarm gets an entry.
+func (c WriteState) Known() docstore.Doc { return c.step.known(c.Hold, *c.Alarm) }
 
 // Granted is the activation with its new state.
 func (c WriteState) Granted(a Activation, w rule.When) Outcome { return c.ok(a, w) }
@@ -507,8 +526,11 @@ func (c WriteState) Refusal(a Activation, w rule.When) Outcome {
 		return Outcome{Code: OK, Replayed: true, Activation: a, At: w.Latest()}
 	case i >= 0:
 		o.Code, o.Detail = RequestIDReused, "this request_id stored another state; use a new one"
-	case a.Phase != Free:
+	case a.Phase == Free:
+	case a.StateVersion != c.Version:
 		o.Code, o.Detail = StateChanged, "the state has version "+strconv.FormatInt(a.StateVersion, 10)
+	case c.Alarm != nil:
+		o = c.step.refused(o, a, *c.Alarm)
 	}
 	return o
 }

@@ -19,7 +19,7 @@ import (
 // alarm sets an alarm in so much time, in place of one of a version; a negative time clears it.
 func (w *world) alarm(h placement.Hold, version int64, in time.Duration) placement.Outcome {
 	w.Helper()
-	c := placement.SetAlarm{Hold: h, Version: version, At: w.clock.Now().Add(in)}
+	c := placement.SetAlarm{Hold: h, AlarmChange: placement.AlarmChange{Version: version, At: w.clock.Now().Add(in)}}
 	if in < 0 {
 		c.At = time.Time{}
 	}
@@ -208,7 +208,8 @@ func TestAlarmDuplicates(t *testing.T) {
 	h := w.active(room("lobby"))
 	set := func(version int64, at time.Time, hold placement.Hold) placement.Outcome {
 		t.Helper()
-		return must[placement.Outcome](w)(w.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold, Version: version, At: at}))
+		return must[placement.Outcome](w)(w.SetAlarm(t.Context(), placement.SetAlarm{Hold: hold,
+			AlarmChange: placement.AlarmChange{Version: version, At: at}}))
 	}
 	one, two := w.clock.Now().Add(time.Minute), w.clock.Now().Add(time.Hour)
 	for i, c := range []struct {
@@ -249,22 +250,21 @@ func TestAlarmInput(t *testing.T) {
 	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
 	h := w.active(room("lobby"))
 	now := w.clock.Now()
-	for name, c := range map[string]placement.SetAlarm{
+	for name, c := range map[string]placement.AlarmChange{
 		"too far":            {At: now.Add(placement.DefaultRetention + time.Millisecond)},
 		"before 1970":        {At: time.Unix(-1, 0)},
 		"year 10000":         {At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
 		"microseconds":       {At: now.Add(time.Microsecond)},
 		"a negative version": {At: now, Version: -1},
 	} {
-		c.Hold = h
-		_, err := w.SetAlarm(t.Context(), c)
+		_, err := w.SetAlarm(t.Context(), placement.SetAlarm{Hold: h, AlarmChange: c})
 		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != "alarm_at" && e.Name != "alarm_version" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	w.want(w.alarm(h, 0, placement.DefaultRetention).Code, placement.OK)
 	w.want(must[placement.Outcome](w)(w.SetAlarm(t.Context(),
-		placement.SetAlarm{Hold: h, Version: 1, At: time.Unix(0, 0)})).Code, placement.OK)
+		placement.SetAlarm{Hold: h, AlarmChange: placement.AlarmChange{Version: 1, At: time.Unix(0, 0)}})).Code, placement.OK)
 	w.wantLook(1, 0, 0)
 }
 
@@ -299,6 +299,178 @@ func TestAlarmRoundTrips(t *testing.T) {
 	w.want(w.alarm(other, 0, time.Hour).Code, placement.OK)
 	if got := w.store.took(); got != [2]int{0, 2} {
 		t.Errorf("in the lock phase: %v", got)
+	}
+}
+
+// TestAlarmForLater: an alarm that is set for later, again and again, has one entry, and each time takes one write of
+// one document, if the owner says what it knows. A look moves the entry on, and the alarm is fired at its time.
+func TestAlarmForLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	h := w.active(room("lobby"))
+	a := w.alarm(h, 0, time.Minute).Activation
+	set := func(in time.Duration) {
+		t.Helper()
+		c := placement.AlarmChange{Version: a.AlarmVersion, At: w.clock.Now().Add(in), Next: a.AlarmNext}
+		o := must[placement.Outcome](w)(w.SetAlarm(t.Context(), placement.SetAlarm{Hold: h, AlarmChange: c}))
+		if o.Code != placement.OK || !o.Activation.AlarmAt.Equal(c.At) || !o.Activation.AlarmNext.Equal(c.At) {
+			t.Fatalf("%+v", o)
+		}
+		a = o.Activation
+	}
+	entries := func(want int) {
+		t.Helper()
+		if got := len(w.kinds("placement_alarms")); got != want {
+			t.Errorf("%d entries, want %d", got, want)
+		}
+	}
+	w.store.took()
+	for range 50 {
+		w.clock.Advance(time.Second)
+		set(time.Minute)
+	}
+	if got := w.store.took(); got != [2]int{0, 50} {
+		t.Errorf("set for later 50 times: %v", got)
+	}
+	entries(1)
+	w.clock.Advance(10 * time.Second) // the time of the first
+	w.wantLook(0, 0, 1)
+	entries(1)
+	w.wantLook(0, 0, 0)
+	set(30 * time.Second) // earlier than the entry
+	entries(2)
+	w.want(w.alarm(h, a.AlarmVersion, -1).Code, placement.OK)
+	w.store.took()
+	a = w.lookup(room("lobby")).Activation
+	a.AlarmNext = w.clock.Now() // as if it knew of one
+	w.store.took()
+	set(40 * time.Second)
+	if got := w.store.took(); got != [2]int{0, 1} { // by the entry of the one that was cleared
+		t.Errorf("set again: %v", got)
+	}
+	entries(2)
+	w.clock.Advance(39 * time.Second)
+	w.wantLook(0, 0, 1)
+	w.clock.Advance(time.Second)
+	w.wantLook(1, 0, 0)
+	w.wantFired("lobby ann ACTIVE to ACTIVE")
+
+	// What was fired is found by when it is fired next: a wrong word of that costs a request.
+	a = w.lookup(room("lobby")).Activation
+	if !a.AlarmNext.Equal(w.clock.Now().Add(10 * time.Second)) {
+		t.Errorf("%+v", a)
+	}
+	for i, c := range []struct {
+		next, in time.Duration
+		want     [2]int
+	}{{-time.Minute, time.Second, [2]int{0, 2}}, {time.Second, 10 * time.Minute, [2]int{0, 1}}} {
+		a.AlarmNext = w.clock.Now().Add(c.next)
+		w.store.took()
+		set(c.in)
+		if got := w.store.took(); got != c.want {
+			t.Errorf("%d: %v, want %v", i, got, c.want)
+		}
+	}
+	for range 10 {
+		w.clock.Advance(time.Minute)
+		w.fire()
+	}
+	w.clock.Advance(time.Second)
+	w.fire()
+	w.wantFired("lobby ann ACTIVE to ACTIVE", "lobby ann ACTIVE to ACTIVE")
+
+	// The entry of one that was cleared goes at its time, and is not counted on any more.
+	w.want(w.alarm(h, a.AlarmVersion, -1).Code, placement.OK)
+	w.clock.Advance(time.Minute)
+	w.fire()
+	entries(0)
+	a = w.lookup(room("lobby")).Activation
+	a.AlarmNext = w.clock.Now()
+	set(time.Second)
+	w.clock.Advance(time.Second)
+	w.wantLook(1, 0, 0)
+}
+
+// TestStateWithAlarm: a state and an alarm are stored together or not at all, in as many requests as the alarm alone.
+func TestStateWithAlarm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
+	h := w.hold(w.claim(room("lobby"))) // in its lock phase
+	w.want(w.alarm(w.active(room("other")), 0, 24*time.Hour).Code, placement.OK)
+	one, two := w.clock.Now().Add(time.Minute), w.clock.Now().Add(time.Hour)
+	w.store.took()
+	for i, c := range []struct {
+		request  string
+		version  int64
+		data     string
+		alarm    placement.AlarmChange
+		want     placement.Code
+		replayed bool
+		took     [2]int
+	}{
+		{"a", 0, "a", placement.AlarmChange{At: one}, placement.OK, false, [2]int{0, 2}},
+		{"a", 0, "a", placement.AlarmChange{At: one}, placement.OK, true, [2]int{0, 1}},
+		{"a", 0, "a", placement.AlarmChange{At: two}, placement.RequestIDReused, false, [2]int{0, 1}},
+		{"b", 0, "b", placement.AlarmChange{Version: 1, At: two}, placement.StateChanged, false, [2]int{0, 1}},
+		{"b", 1, "b", placement.AlarmChange{Version: 2, At: two}, placement.StateChanged, false, [2]int{0, 1}},
+		{"b", 1, "b", placement.AlarmChange{Version: 1, At: two, Next: one}, placement.OK, false, [2]int{0, 1}},
+		{"b", 1, "b", placement.AlarmChange{Version: 1, At: two, Next: one}, placement.OK, true, [2]int{0, 1}},
+		{"c", 2, "c", placement.AlarmChange{Version: 1}, placement.StateChanged, false, [2]int{0, 1}},
+		{"c", 2, "c", placement.AlarmChange{Version: 2}, placement.OK, false, [2]int{0, 1}},
+		{"d", 3, "d", placement.AlarmChange{Version: 3, At: one}, placement.OK, false, [2]int{0, 2}},
+	} {
+		before := w.lookup(room("lobby")).Activation
+		w.store.took()
+		o := must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: c.request,
+			Version: c.version, Data: []byte(c.data), Alarm: &c.alarm}))
+		if got := w.store.took(); got != c.took && c.want == placement.OK {
+			t.Errorf("%d took %v, want %v", i, got, c.took)
+		}
+		if o.Code != c.want || o.Replayed != c.replayed {
+			t.Fatalf("%d: %+v, want %+v", i, o, c)
+		}
+		a := w.lookup(room("lobby")).Activation
+		if c.want != placement.OK {
+			if string(a.State) != string(before.State) || a.AlarmVersion != before.AlarmVersion || a.StateVersion != before.StateVersion {
+				t.Errorf("%d: a refused one changed something: %+v", i, a)
+			}
+			continue
+		}
+		if string(a.State) != c.data || a.StateVersion != c.version+1 || !a.AlarmAt.Equal(c.alarm.At) ||
+			a.AlarmVersion != c.alarm.Version+1 || o.Activation.StateVersion != a.StateVersion ||
+			o.Activation.AlarmVersion != a.AlarmVersion {
+			t.Errorf("%d: %+v is recorded as %+v", i, o, a)
+		}
+	}
+	stranger := h
+	stranger.Token--
+	o := must[placement.Outcome](w)(w.WriteState(t.Context(), placement.WriteState{Hold: stranger, RequestID: "x", Version: 4,
+		Alarm: &placement.AlarmChange{Version: 4, At: one}}))
+	w.want(o.Code, placement.StaleToken)
+	if _, err := w.WriteState(t.Context(), placement.WriteState{Hold: h, RequestID: "x", Version: 4,
+		Alarm: &placement.AlarmChange{Version: 4, At: w.clock.Now().Add(placement.DefaultRetention + time.Second)}}); err == nil {
+		t.Error("an alarm in more than 30 days is no error")
+	}
+	// Whichever write a process was killed at, before or after it, there are both or neither.
+	for _, after := range []bool{false, true} {
+		for n := 1; n <= 4; n++ {
+			id := room(fmt.Sprint("killed ", n, after))
+			d := &dying{w.store, n, after}
+			s := placement.New(d, &placement.Options{Now: w.clock.Now})
+			_, _ = s.WriteState(t.Context(), placement.WriteState{Hold: w.active(id), RequestID: "k", Data: []byte("k"),
+				Alarm: &placement.AlarmChange{At: w.clock.Now().Add(time.Second)}})
+			a := w.lookup(id).Activation
+			if (a.StateVersion == 1) != (a.AlarmVersion == 1) {
+				t.Errorf("killed at write %d, after it %v: %+v", n, after, a)
+			}
+			w.clock.Advance(time.Second)
+			w.fire()
+			if got := w.lookup(id).Activation; got.AlarmTries != got.AlarmVersion {
+				t.Errorf("killed at write %d, after it %v: it was not fired: %+v", n, after, got)
+			}
+		}
 	}
 }
 
@@ -353,6 +525,21 @@ func TestAlarmChangedWhileOneLooks(t *testing.T) {
 	tries(0)
 	w.wantLook(1, 0, 0)
 	tries(1)
+
+	// It is set for earlier while its entry moves on to a later time.
+	other := w.active(room("other"))
+	w.want(w.alarm(other, 0, 0).Code, placement.OK)
+	later := func(version int64, in time.Duration) {
+		t.Helper()
+		w.want(must[placement.Outcome](w)(w.SetAlarm(t.Context(), placement.SetAlarm{Hold: other,
+			AlarmChange: placement.AlarmChange{Version: version, At: w.clock.Now().Add(in), Next: w.clock.Now()}})).Code,
+			placement.OK)
+	}
+	later(1, time.Minute)
+	look(func() { later(2, 2*time.Second) })
+	w.clock.Advance(2 * time.Second)
+	w.fire() // it moves on
+	w.wantFired("lobby ann ACTIVE to ACTIVE", "other ann ACTIVE to ACTIVE")
 }
 
 // TestAlarmsOfAClusterThatWasRemoved: with a cluster go its alarms. One of a later life is found, also where a process
@@ -434,7 +621,7 @@ func TestManyAlarmsAtOnce(t *testing.T) {
 	at := w.clock.Now().Add(time.Minute)
 	for i := range all {
 		h := w.active(room(strconv.Itoa(i)))
-		o := must[placement.Outcome](w)(w.SetAlarm(t.Context(), placement.SetAlarm{Hold: h, At: at}))
+		o := must[placement.Outcome](w)(w.SetAlarm(t.Context(), placement.SetAlarm{Hold: h, AlarmChange: placement.AlarmChange{At: at}}))
 		if o.Code != placement.OK {
 			t.Fatalf("%+v", o)
 		}
@@ -508,7 +695,8 @@ func TestKilledAroundAnAlarm(t *testing.T) {
 			s := placement.New(d, &placement.Options{Now: w.clock.Now})
 			var said []string
 			for _, h := range []placement.Hold{free, held} {
-				o, err := s.SetAlarm(t.Context(), placement.SetAlarm{Hold: h, At: w.clock.Now().Add(time.Second)})
+				o, err := s.SetAlarm(t.Context(), placement.SetAlarm{Hold: h,
+					AlarmChange: placement.AlarmChange{At: w.clock.Now().Add(time.Second)}})
 				if err == nil && o.Code == placement.OK {
 					said = append(said, h.ID)
 				}

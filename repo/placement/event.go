@@ -13,16 +13,17 @@ import (
 const eventKind = "placement_events"
 
 // Event is a change of a member or of an activation. It is written in the same step as the change: there is no change
-// without its event, and no event without its change. It is kept for a day.
+// without its event, and no event without its change, but for [Refused] and [AlarmFailed]. It is kept for a day.
 type Event struct {
 	ID string    // of the event: unique, and in the order of time but for what EventLag says
 	At time.Time // the store's time of the change
 
-	// Member is set for the change of a member, and the identity for that of an activation, whose owner Member is then.
+	// Member is set for the change of a member, and the identity for that of an activation, whose owner Member is then; of
+	// claims that were refused it is who claimed, if that was a member.
 	Member   Incarnation
 	Identity Identity
 
-	From, To string // a Status, or a Phase; From is empty where the change does not depend on it
+	From, To string // a Status, or a Phase; From is empty where the change does not depend on it. To can be Refused, AlarmFailed
 	Epoch    int64  // that the change began, or by which it was decided; 0 for what an owner does
 	Token    int64  // of the activation after the change
 	Moved    int    // partitions that changed hands with the epoch

@@ -32,7 +32,7 @@ type Alarms struct {
 	Clusters int  // that have, or had, alarms
 	Fired    int  // alarms of which owners were told, or for which members were given the identities
 	Waiting  int  // that are due, and cannot be fired: no member is eligible, or the owner is in its lock phase
-	Removed  int  // entries of alarms that were replaced, cleared or carried out
+	Removed  int  // entries of alarms that were replaced, cleared or carried out, or that moved on to a later one
 	Errors   int  // clusters and documents that could not be looked at
 	Damaged  int  // of the Errors, documents that cannot be read
 	More     bool // some are due that it did not come to
@@ -159,10 +159,10 @@ func (l *alarmLook) due(ctx context.Context, c Cluster) (due []docstore.Entry, e
 
 // firing is what is to be done about entries, in steps of the same kind.
 type firing struct {
-	lone, drop, tell, wait [][]docstore.Write
-	give                   map[string][][]docstore.Write // by the member that is given identities
-	to                     map[string]*Member
-	late                   map[docstore.Key]time.Duration // of what is fired for the first time, by its activation
+	lone, drop, move, tell, wait [][]docstore.Write
+	give                         map[string][][]docstore.Write // by the member that is given identities
+	to                           map[string]*Member
+	late                         map[docstore.Key]time.Duration // of what is fired for the first time, by its activation
 }
 
 // fire deals with entries that are due, by what their activations say.
@@ -237,7 +237,7 @@ func (l *alarmLook) read(ctx context.Context, of []subject) (docs []any, at time
 func (f *firing) decide(s subject, entry docstore.Entry, doc docstore.Doc, t *Topology, at time.Time,
 	trouble func(error)) {
 	a, err := s.State(doc)
-	if err == nil && !a.alarmNext.IsZero() {
+	if err == nil && !a.AlarmNext.IsZero() {
 		a, err = s.stored(doc)
 	}
 	if err != nil {
@@ -248,19 +248,28 @@ func (f *firing) decide(s subject, entry docstore.Entry, doc docstore.Doc, t *To
 	if _, ok := entry.Doc[fToken].(docstore.Int); !ok {
 		gone.If = docstore.Not{Cond: docstore.Absent{}} // it says nothing of its own
 	}
-	same := docstore.Cond(docstore.Eq{Field: fAlarmNext, Value: docstore.FormatTime(a.alarmNext)})
+	same := docstore.Cond(docstore.Eq{Field: fAlarmNext, Value: docstore.FormatTime(a.AlarmNext)})
+	sameEntry := docstore.Cond(docstore.Not{Cond: docstore.Has{Field: fAlarmEntry}})
+	if !a.alarmEntry.IsZero() {
+		sameEntry = docstore.Eq{Field: fAlarmEntry, Value: docstore.FormatTime(a.alarmEntry)}
+	}
+	mine := !a.alarmEntry.IsZero() && s.alarmEntry(a.alarmEntry) == entry.Key
 	switch {
 	case doc == nil: // an identity that comes now has a higher token
 		f.lone = append(f.lone, []docstore.Write{gone})
 		return
-	case a.alarmNext.IsZero():
-		f.drop = append(f.drop, []docstore.Write{
-			gone, {Key: s.key(), If: docstore.Not{Cond: docstore.Has{Field: fAlarmNext}}},
-		})
+	case !mine: // an alarm was set for earlier since, or the entry of a cleared one was removed
+		f.drop = append(f.drop, []docstore.Write{gone, {Key: s.key(), If: sameEntry}})
 		return
-	case a.alarmNext.After(at):
-		if s.alarmEntry(a.alarmNext) != entry.Key {
-			f.drop = append(f.drop, []docstore.Write{gone, {Key: s.key(), If: same}})
+	case a.AlarmNext.IsZero():
+		f.drop = append(f.drop, []docstore.Write{gone, {Key: s.key(), Unset: []string{fAlarmEntry},
+			If: docstore.All{sameEntry, docstore.Not{Cond: docstore.Has{Field: fAlarmNext}}}}})
+		return
+	case a.AlarmNext.After(at):
+		if s.alarmEntry(a.AlarmNext) != entry.Key {
+			f.move = append(f.move, []docstore.Write{gone, s.alarmEntryWrite(a.AlarmNext, a.Token),
+				{Key: s.key(), If: docstore.All{sameEntry, same}, Set: map[string]docstore.Value{
+					fAlarmEntry: docstore.FormatTime(a.AlarmNext)}}})
 		}
 		return
 	}
@@ -283,7 +292,7 @@ func (f *firing) decide(s subject, entry docstore.Entry, doc docstore.Doc, t *To
 		g := v.grant(s, rule.End{}, rule.Identify("alarm", rand.Text()), to, a.Need)
 		g.lock, g.lapsed = DefaultLockTTL, owned
 		w := g.Write()
-		w.Set[fAlarmNext] = docstore.FormatTime(next)
+		w.Set[fAlarmNext], w.Set[fAlarmEntry] = docstore.FormatTime(next), docstore.FormatTime(next)
 		w.Add[fAlarmTries] = 1
 		e := Event{Member: g.owner, Identity: s.Identity, From: string(a.Phase), To: string(Locked), Epoch: g.epoch,
 			Token: g.token, Reason: AlarmDue}
@@ -304,7 +313,7 @@ func postponed(s subject, a Activation, same docstore.Cond, next time.Time) docs
 	return docstore.Write{
 		Key: s.key(),
 		If:  append(Hold{s.Cluster, s.Identity, a.Owner, a.Token}.held(a.Phase), same),
-		Set: map[string]docstore.Value{fAlarmNext: docstore.FormatTime(next)},
+		Set: map[string]docstore.Value{fAlarmNext: docstore.FormatTime(next), fAlarmEntry: docstore.FormatTime(next)},
 		Add: map[string]int64{fAlarmTries: 1},
 	}
 }
@@ -321,6 +330,10 @@ func (l *alarmLook) carryOut(ctx context.Context, c Cluster, f firing) error {
 	l.fired.Removed += n
 	if err == nil {
 		n, err = l.apply(ctx, f.drop, nothing)
+		l.fired.Removed += n
+	}
+	if err == nil {
+		n, err = l.apply(ctx, f.move, nothing)
 		l.fired.Removed += n
 	}
 	if err == nil {
@@ -341,18 +354,19 @@ func (l *alarmLook) carryOut(ctx context.Context, c Cluster, f firing) error {
 // unfound reports whether an alarm has been due for an hour: a store that came back older may have forgotten its entry,
 // or that the cluster has any.
 func (a Activation) unfound(at time.Time) bool {
-	return !a.alarmNext.IsZero() && !at.Before(a.alarmNext.Add(time.Hour))
+	return !a.AlarmNext.IsZero() && !at.Before(a.AlarmNext.Add(time.Hour))
 }
 
-// foundAgain has looks find alarms. Where there was an entry, that is the one that is written.
+// foundAgain has looks find alarms by an entry of their time.
 func (w *sweeping) foundAgain(ctx context.Context, c Cluster, all []Activation) error {
 	for _, a := range all {
 		if err := w.sayAlarmed(ctx, c, a.Owner); err != nil {
 			return err
 		}
 		s := subject{c, a.Identity}
-		if _, err := w.store.Write(ctx, s.alarmEntryWrite(a.alarmNext, a.Token),
-			docstore.Write{Key: s.key(), If: docstore.Has{Field: fAlarmNext}}); err != nil {
+		if _, err := w.store.Write(ctx, s.alarmEntryWrite(a.AlarmNext, a.Token),
+			docstore.Write{Key: s.key(), If: docstore.Eq{Field: fAlarmNext, Value: docstore.FormatTime(a.AlarmNext)},
+				Set: map[string]docstore.Value{fAlarmEntry: docstore.FormatTime(a.AlarmNext)}}); err != nil {
 			return fmt.Errorf("%s: %w", s.key(), err)
 		}
 	}

@@ -45,7 +45,8 @@ type Service struct {
 
 	joining map[gathered][]*waiting // under mu; see gather
 
-	feeds feeds
+	feeds    feeds
+	refusals refusals
 }
 
 // Options are the settings of [New]. The zero value works.
@@ -443,7 +444,8 @@ func table(m map[string]string) []string {
 //
 // Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says
 // when to come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch,
-// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. With Options.MaxIdentities a claim of an identity without a
+// RequestIDReused, LateAnswer, Limit, TooLate and TooFar. Of rejections that leave an identity without a member there
+// are events, [Refused]: a write for the first, then fewer and fewer. With Options.MaxIdentities a claim of an identity without a
 // record reads twice where this process has no room in hand for it, and takes some, by one write or two.
 func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err := c.Validate(); err != nil {
@@ -474,6 +476,9 @@ func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 		o.Detail = fmt.Sprintf(
 			"the cluster has %d identities, which is the bound of this server; those that it has can be claimed, others "+
 				"when some were removed: that is %v after they were free", s.identities.Most(), s.retention)
+	}
+	if err == nil {
+		s.tellRefused(ctx, c, o)
 	}
 	return o, err
 }
@@ -671,13 +676,24 @@ func (s *Service) Deactivate(ctx context.Context, c Deactivate) (Outcome, error)
 	return own(ctx, s, c, c.Hold, Event{To: string(Free), Reason: c.Reason})
 }
 
-// WriteState replaces the state of an activation; see [WriteState]. One request to the store. The codes of rejections
+// WriteState replaces the state of an activation; see [WriteState]. One request to the store; with an alarm, as many as
+// [Service.SetAlarm] takes, and its errors. The codes of rejections
 // are StaleToken, NotOwner, WrongPhase, StateChanged and RequestIDReused.
 func (s *Service) WriteState(ctx context.Context, c WriteState) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
 	}
-	return rule.Run(ctx, s.store, s.now, c)
+	send := func(p alarmStep, beside ...docstore.Write) (o Outcome, err error) {
+		if c.step = p; p.joint {
+			o, _, err = rule.RunJoint(ctx, s.store, s.now, c, beside...)
+			return o, err
+		}
+		return rule.Run(ctx, s.store, s.now, c)
+	}
+	if c.Alarm == nil {
+		return send(alarmStep{})
+	}
+	return s.changeAlarm(ctx, c.Hold, *c.Alarm, send)
 }
 
 // owned is a command of an owner that changes the phase of its activation.

@@ -1150,6 +1150,8 @@ export interface components {
              * How often its alarm was set or cleared.
              */
             readonly alarm_version?: number;
+            /** When that alarm is fired next, if it is not carried out: `alarm_at` until it was fired. */
+            readonly alarm_next_at?: components["schemas"]["Time"];
         };
         readonly ActivationOutcome: {
             /** With its `fencing_token`, `member` and `incarnation`. */
@@ -1244,6 +1246,17 @@ export interface components {
              * 32 KiB at most, in base64; empty is a state, too.
              */
             readonly state: string;
+            /** What becomes of the alarm with the state; without it the alarm stays as it is. */
+            readonly alarm?: components["schemas"]["AlarmChange"];
+        };
+        /** An alarm that is set, or cleared without `alarm_at`. */
+        readonly AlarmChange: {
+            /** Format: int64 */
+            readonly alarm_version: number;
+            /** When it is due; without it the alarm is cleared. */
+            readonly alarm_at?: components["schemas"]["RequestTime"];
+            /** That of the activation, as the caller knows it: then one for that time or later costs no more than a state. */
+            readonly alarm_next_at?: components["schemas"]["RequestTime"];
         };
         readonly ActivationAlarmRequest: {
             readonly member: string;
@@ -1253,6 +1266,10 @@ export interface components {
             readonly alarm_version: number;
             /** When it is due; without it the alarm is cleared. */
             readonly alarm_at?: components["schemas"]["RequestTime"];
+            /** That of the activation, as the caller knows it: then one for that time or later costs no more than a state. */
+            readonly alarm_next_at?: components["schemas"]["RequestTime"];
+            /** Why the call for the alarm failed: nothing is changed, and it is an event, `ALARM_FAILED`. Then `alarm_at` is left out. */
+            readonly failed?: string;
         };
         readonly ActivationTransferRequest: {
             readonly member: string;
@@ -1266,14 +1283,18 @@ export interface components {
             readonly lock_ttl_seconds?: components["schemas"]["LockTTLSeconds"];
             readonly not_after?: components["schemas"]["NotAfter"];
         };
-        /** A change of a member, or of an activation if there is a `kind`. */
+        /**
+         * A change of a member, or of an activation if there is a `kind`. Claims that were refused are events, too, with `REFUSED` in `to` and the code as
+         *     `reason`: those of an identity after longer and longer pauses, with how many there were, and ten in ten seconds of a cluster at most.
+         *     `ALARM_FAILED` says why the call for an alarm failed.
+         */
         readonly PlacementEvent: {
             /** Unique, and in the order of time but for the last ten seconds. */
             readonly event_id: string;
             readonly at: components["schemas"]["Time"];
-            /** The member, or the owner of the activation. */
-            readonly member: string;
-            readonly incarnation: components["schemas"]["IncarnationNumber"];
+            /** The member, or the owner of the activation. Of claims that were refused the member that claimed, if one did. */
+            readonly member?: string;
+            readonly incarnation?: components["schemas"]["IncarnationNumber"];
             readonly kind?: string;
             readonly id?: string;
             /** A status or phase; missing where the change does not depend on it. From `ACTIVE` to `ACTIVE`: its owner is told of its alarm. */
