@@ -101,6 +101,7 @@ type Grant struct {
 	// attempts begun since the last that ended by itself, with this one; above 1 it is a takeover
 	Runs     int64
 	Failures int64 // attempts that failed before this one
+	GivenUp  bool  // with SkipAlreadyFinished: too many attempts failed or were taken over, see [Outcome]
 }
 
 // Lock is a lock that was granted.

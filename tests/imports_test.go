@@ -120,7 +120,7 @@ var imports = map[string][]string{
 	"functions/tokenfile": {"functions/httpapi", "internal/reread", "repo/field", "repo/lock"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/tasks": {"once", "functions/httpapi", "functions/metrics", "functions/telemetry",
-		"internal/bearer", "internal/reread", "repo", "contracts", "github.com/go-json-experiment/json"},
+		"internal/backoff", "internal/bearer", "internal/reread", "repo", "contracts", "github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},
