@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -111,6 +112,11 @@ type Lock struct {
 	Token     int64 // the fencing token: pass it on to whatever the run writes to
 	ExpiresAt time.Time
 }
+
+// Lease is the token with the run that it is one of, for the fences of a database: see [fence.SQL].
+//
+// [fence.SQL]: https://pkg.go.dev/github.com/leasehold-dev/leasehold/fence#SQL
+func (l Lock) Lease() fencing.Lease { return fencing.OfRun(l.RunID, l.Token) }
 
 // Result is how a run ended.
 type Result struct {

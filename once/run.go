@@ -268,7 +268,7 @@ func (r *run) giveUp(ctx context.Context) {
 
 // hold runs the work under a granted lock.
 func (r *run) hold(ctx context.Context, g Grant, asked term.Moment, work Work) Outcome {
-	t := term.New(fencing.With(ctx, r.lock.Token), r.clock, asked.End(g.Remaining), expired)
+	t := term.New(fencing.With(ctx, r.lock.Lease()), r.clock, asked.End(g.Remaining), expired)
 	defer t.Cancel(nil)
 
 	// The lock is kept as long as the work runs, also when the caller's context has ended and the work winds up.
