@@ -3,11 +3,8 @@ package tasks
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/internal/backoff"
+	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
@@ -53,11 +51,7 @@ func unreached(err error, known, connected bool) bool {
 	if known {
 		return !connected
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return true
-	}
-	return errors.As(err, new(*net.DNSError)) || errors.As(err, new(*tls.CertificateVerificationError)) ||
-		errors.As(err, new(tls.RecordHeaderError)) || errors.As(err, new(x509.UnknownAuthorityError))
+	return lease.NeverSent(err)
 }
 
 // away is what a worker knows about a target that is away: a circuit breaker. While it is open, no message begins. When

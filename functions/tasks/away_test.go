@@ -50,9 +50,9 @@ func TestNotBegun(t *testing.T) {
 		after time.Duration
 	}{
 		"refused":          {refused(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), false, 0},
-		"no such name":     {refused(&net.DNSError{Err: "no such host", Name: "worker"}), false, 0},
+		"no such name":     {refused(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "worker"}}), false, 0},
 		"wrong name":       {refused(&tls.CertificateVerificationError{Err: errors.New("x")}), false, 0},
-		"no TLS":           {refused(tls.RecordHeaderError{Msg: "x"}), false, 0},
+		"no TLS":           {refused(http.ErrSchemeMismatch), false, 0},
 		"cut while read":   {refused(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), true, 0},
 		"no response":      {refused(io.ErrUnexpectedEOF), true, 0},
 		"301":              {status(301, "Location", "https://other.example"), false, 0},
