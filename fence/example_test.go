@@ -16,7 +16,7 @@ import (
 // A row keeps the token of its last writer. A writer whose lock was taken over carries a lower token, and changes
 // nothing.
 func ExampleSQL_Update() {
-	ctx, db := context.Background(), exampleDB("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT, fence BIGINT)",
+	ctx, db := context.Background(), exampleDB("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT, fence BIGINT, fence_subject TEXT)",
 		"INSERT INTO orders (id, status) VALUES (7, 'new')")
 	defer db.Close()
 	fences, err := fence.NewSQL(fence.SQLite, nil)
@@ -26,7 +26,18 @@ func ExampleSQL_Update() {
 	}
 	set := func(id int, token int64, status string) {
 		row := fence.Row{Table: "orders", Where: "id = ?", Args: []any{id}}
-		switch err := fences.Update(ctx, db, row, token, "status = ?", status); {
+		lease := fence.Lease{Subject: "lock/orders", Token: token} // of a lock: l.Lease()
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if err = fences.Update(ctx, tx, row, lease, "status = ?", status); err == nil {
+			err = tx.Commit()
+		} else {
+			_ = tx.Rollback()
+		}
+		switch {
 		case err == nil:
 			fmt.Println(status, "written")
 		case errors.Is(err, contracts.CodeStaleToken):
@@ -50,7 +61,7 @@ func ExampleSQL_Update() {
 
 // A resource without a column of its own has its token in a table beside it. In one transaction the check holds for all
 // that the transaction writes.
-func ExampleSQL_Check() {
+func ExampleSQL_Do() {
 	fences, err := fence.NewSQL(fence.SQLite, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -58,29 +69,60 @@ func ExampleSQL_Check() {
 	}
 	ctx, db := context.Background(), exampleDB(fences.Schema(), "CREATE TABLE ledger (entry TEXT)")
 	defer db.Close()
-	book := func(token int64, entries ...string) error {
+	book := func(l fence.Lease, entries ...string) error {
+		return fences.Do(ctx, db, "ledger", l, func(tx *sql.Tx) error {
+			for _, e := range entries {
+				if _, err := tx.ExecContext(ctx, "INSERT INTO ledger (entry) VALUES (?)", e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	fmt.Println(book(fence.Lease{Subject: "lock/ledger", Token: 41}, "rent", "wages")) // of a lock: l.Lease()
+	fmt.Println(book(fence.Lease{Subject: "lock/ledger", Token: 42}, "interest"))
+	fmt.Println(book(fence.Lease{Subject: "lock/ledger", Token: 41}, "rent", "wages"))
+	fmt.Println(errors.Is(book(fence.Lease{Subject: "run/invoice-7", Token: 43}, "fee"), fence.ErrOtherSubject))
+	// Output:
+	// <nil>
+	// <nil>
+	// STALE_TOKEN: token 41, after 42: its holder has lost the lock and must stop
+	// true
+}
+
+// An effect that is made once needs no token: a row with a unique key in its own transaction says whether it was made,
+// whoever carries it out, and however often.
+func Example_uniqueRow() {
+	ctx, db := context.Background(), exampleDB(
+		"CREATE TABLE made (scope TEXT, idempotency_key TEXT, PRIMARY KEY (scope, idempotency_key))",
+		"CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER)", "INSERT INTO accounts VALUES ('ann', 100)")
+	defer db.Close()
+	pay := func(scope, key string, amount int) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
 		defer tx.Rollback() // after a commit it does nothing
-		if err := fences.Check(ctx, tx, "ledger", token); err != nil {
+		made, err := tx.ExecContext(ctx, "INSERT INTO made (scope, idempotency_key) VALUES (?, ?) ON CONFLICT DO NOTHING",
+			scope, key)
+		if err != nil {
 			return err
 		}
-		for _, e := range entries {
-			if _, err := tx.ExecContext(ctx, "INSERT INTO ledger (entry) VALUES (?)", e); err != nil {
-				return err
-			}
+		if n, err := made.RowsAffected(); n == 0 {
+			return err // made before: its result is in the database
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE accounts SET balance = balance - ? WHERE id = 'ann'", amount); err != nil {
+			return err
 		}
 		return tx.Commit()
 	}
-	fmt.Println(book(41, "rent", "wages"))
-	fmt.Println(book(42, "interest"))
-	fmt.Println(book(41, "rent", "wages"))
+	// Two runs of one key, the second after the first one's process died, and one of another key.
+	fmt.Println(errors.Join(pay("ann", "k1", 30), pay("ann", "k1", 30), pay("ann", "k2", 5)))
+	var balance int
+	fmt.Println(db.QueryRowContext(ctx, "SELECT balance FROM accounts").Scan(&balance), balance)
 	// Output:
 	// <nil>
-	// <nil>
-	// STALE_TOKEN: token 41, after 42: its holder has lost the lock and must stop
+	// <nil> 65
 }
 
 // A service keeps the highest token of each order, and its callers send the token of the lock that they hold. Behind a
@@ -136,8 +178,8 @@ func exampleDB(statements ...string) *sql.DB {
 // BenchmarkUpdate compares an UPDATE with the comparison and one without.
 func BenchmarkUpdate(b *testing.B) {
 	db := openSQLite(b)
-	for _, s := range []string{"CREATE TABLE orders (id INTEGER PRIMARY KEY, n BIGINT, fence BIGINT)",
-		"INSERT INTO orders VALUES (1, 0, 0)"} {
+	for _, s := range []string{"CREATE TABLE orders (id INTEGER PRIMARY KEY, n BIGINT, fence BIGINT, fence_subject TEXT)",
+		"INSERT INTO orders (id, n) VALUES (1, 0)"} {
 		if _, err := db.ExecContext(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
@@ -146,12 +188,17 @@ func BenchmarkUpdate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	tx, err := db.BeginTx(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tx.Rollback()
 	n := 0
 	b.Run("with a token", func(b *testing.B) {
 		for b.Loop() {
 			n++
-			if err := fences.Update(b.Context(), db, fence.Row{Table: "orders", Where: "id = ?", Args: []any{1}}, 7,
-				"n = ?", n); err != nil {
+			if err := fences.Update(b.Context(), tx, fence.Row{Table: "orders", Where: "id = ?", Args: []any{1}},
+				fence.Lease{Subject: "lock/orders", Token: 7}, "n = ?", n); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -159,7 +206,7 @@ func BenchmarkUpdate(b *testing.B) {
 	b.Run("without", func(b *testing.B) {
 		for b.Loop() {
 			n++
-			if _, err := db.ExecContext(b.Context(), "UPDATE orders SET n = ? WHERE id = ?", n, 1); err != nil {
+			if _, err := tx.ExecContext(b.Context(), "UPDATE orders SET n = ? WHERE id = ?", n, 1); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -6,13 +6,17 @@
 //
 //	the effect is              use                                      compared
 //	a row of a database        SQL.Update                               in the statement of the effect
-//	a transaction              SQL.Check, in the transaction            in the transaction of the effect
+//	a transaction              SQL.Do                                   in the transaction of the effect
 //	an object of a bucket      PutObject                                in the conditional write
 //	an HTTP service            NewHandler there, Transport in its       before the effect
 //	                           callers
 //
 // Before the effect means that a program can still be paused in between, and write too late. For a transaction of
 // Firestore or an item of DynamoDB, packages gcpfirestore and awsdynamodb have conditions.
+//
+// Tokens of two locks, or of two runs, have no order. SQL keeps beside the token what it is one of, and refuses another
+// subject with [ErrOtherSubject]. The others compare numbers: name the resource there after the lock. An effect that is
+// made once, such as the payment of a request, needs no token: a row with a unique key in its own transaction is simpler.
 //
 // One rule holds everywhere. A token that equals the highest passes, because a holder does more than one thing. A lower
 // one is stale. One that lies more than [MaxAhead] in the future was given by no lock, and would close the fence to all
@@ -24,6 +28,7 @@ package fence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -53,11 +58,51 @@ type Store interface {
 }
 
 // With returns a context that carries a token, for [Transport]. The context of a lock has its token already.
-func With(ctx context.Context, token int64) context.Context { return fencing.With(ctx, token) }
+func With(ctx context.Context, token int64) context.Context {
+	return fencing.With(ctx, Lease{Token: token})
+}
 
 // Token returns the token that the context carries: that of the lock whose context it is, or of [With], or, in a
 // handler behind [NewHandler], the one of the request. Of several it is the innermost.
-func Token(ctx context.Context) (token int64, ok bool) { return fencing.From(ctx) }
+func Token(ctx context.Context) (token int64, ok bool) {
+	l, ok := fencing.From(ctx)
+	return l.Token, ok
+}
+
+// Lease is a fencing token, and what it is a token of: the lock "lock/orders", its second permit "lock/orders#2", the
+// run "run/invoice-7". Locks and runs have it: locks.Lock.Lease, once.Lock.Lease.
+type Lease = fencing.Lease
+
+// From returns the lease that the context carries: that of the lock or run whose context it is. A request with an
+// Idempotency-Key has the one of its run.
+func From(ctx context.Context) (l Lease, ok bool) { return fencing.From(ctx) }
+
+// MaxSubjectBytes bounds the subject of a lease: a key of a lock with its permit.
+const MaxSubjectBytes = 320
+
+// ErrOtherSubject is the cause of an INVALID_ARGUMENT for a lease of another lock or run than the one under which was
+// written before. Their tokens have no order, so that nothing says who is late, and nothing is written.
+var ErrOtherSubject = errors.New("the lease is one of another lock or run than the writer before")
+
+// otherSubject is the refusal to compare.
+func otherSubject(l Lease, before string) error {
+	e := invalid("subject", fmt.Sprintf("%q cannot be compared with %q, under which was written before: tokens of two "+
+		"locks or runs have no order. Let all writers have one lock, or give each effect a unique row", l.Subject, before))
+	e.Cause = ErrOtherSubject
+	return e
+}
+
+// checkSubject reports whether a lease says what it is one of.
+func checkSubject(l Lease) error {
+	switch {
+	case l.Subject == "":
+		return invalid("subject", "is missing: take the lease of a lock or a run (Lease), or fence.From(ctx)")
+	case len(l.Subject) > MaxSubjectBytes || !utf8.ValidString(l.Subject) || strings.ContainsFunc(l.Subject, unicode.IsControl):
+		return invalid("subject", fmt.Sprintf("must be UTF-8 of at most %d bytes without control characters", MaxSubjectBytes))
+	default:
+		return nil
+	}
+}
 
 // rule is what every check begins with.
 type rule struct {

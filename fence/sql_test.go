@@ -3,6 +3,7 @@ package fence_test
 import (
 	"database/sql"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	_ "modernc.org/sqlite"
@@ -26,6 +27,18 @@ func openSQLite(t testing.TB) *sql.DB {
 
 // TestOnSQLite: LS-FENCE-001 in a database.
 func TestOnSQLite(t *testing.T) { fencesuite.Run(t, fence.SQLite, openSQLite(t)) }
+
+// TestOnlyTransactions: LS-FENCE-001. What is no transaction does not compile: a check by itself says nothing about the
+// write after it.
+func TestOnlyTransactions(t *testing.T) {
+	for kind, want := range map[reflect.Type]bool{
+		reflect.TypeFor[*sql.Tx](): true, reflect.TypeFor[*sql.DB](): false, reflect.TypeFor[*sql.Conn](): false,
+	} {
+		if kind.Implements(reflect.TypeFor[fence.Tx]()) != want {
+			t.Errorf("%v is a transaction: %v", kind, !want)
+		}
+	}
+}
 
 // TestUnknownDialect: the error names those that there are.
 func TestUnknownDialect(t *testing.T) {

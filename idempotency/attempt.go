@@ -181,7 +181,7 @@ func (c *call) perform(ctx context.Context) *outcome {
 	o.missing = o.panicked == nil && o.rec.status == 0
 	if o.panicked == nil && !o.missing {
 		o.rec.end()
-		o.store = !nothing.said.Load() && c.o.Store(o.rec.status, o.rec.sent)
+		o.store = !nothing.said.Load() && (c.o.Store(o.rec.status, o.rec.sent) || goesOn(c.next, o.rec.status))
 	} else {
 		o.store = !nothing.said.Load() && c.o.Store(http.StatusInternalServerError, http.Header{})
 		o.rec = &recorder{header: http.Header{}}

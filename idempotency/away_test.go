@@ -29,7 +29,8 @@ func TestTakeover(t *testing.T) {
 		var tokens []int64
 		handler := func(takes time.Duration) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				token, ok := fence.Token(r.Context())
+				lease, ok := fence.From(r.Context())
+				token := lease.Token
 				if !ok {
 					t.Error("no fencing token")
 				}

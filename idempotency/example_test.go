@@ -118,7 +118,7 @@ func TestPagesShowTheExamples(t *testing.T) {
 		pages = append(pages, page...)
 	}
 	var sources []byte
-	for _, name := range []string{"example_test.go", "../examples/payments/shop.go"} {
+	for _, name := range []string{"example_test.go", "../examples/payments/shop.go", "../fence/example_test.go"} {
 		file, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestPagesShowTheExamples(t *testing.T) {
 	code := string(regexp.MustCompile(`(?m)^\s*dies\(.*$`).ReplaceAll(sources, nil)) // without where the example is killed
 	flat := func(s string) string { return regexp.MustCompile(`\s+`).ReplaceAllString(s, " ") }
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(pages), -1)
-	if len(blocks) != 6 {
+	if len(blocks) != 7 {
 		t.Errorf("%d blocks of code", len(blocks))
 	}
 	for _, b := range blocks {

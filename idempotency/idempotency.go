@@ -165,32 +165,44 @@ func canonical(names []string) []string {
 	return slices.Compact(out)
 }
 
-// Wrap returns a handler that runs next once for each key.
+// Wrap returns a handler that runs next once for each key. If next is one of a middleware of the same name, the log of
+// package slog says so at once; what lies between them hides it until the first request: see [ErrNested].
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !slices.Contains(m.o.Methods, r.Method) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		k, given, err := key(r.Header)
-		switch {
-		case err != nil:
-			problem{Status: http.StatusBadRequest, Code: CodeKeyInvalid, Title: "invalid idempotency key",
-				Detail: Header + " " + err.Error()}.send(w)
-			return
-		case !given && m.o.Required:
-			problem{
-				Status: http.StatusBadRequest, Code: CodeKeyRequired, Title: "idempotency key is missing",
-				Detail: "this request needs the header " + Header +
-					": make up a key, such as a UUID, and send it again with each retry",
-			}.send(w)
-			return
-		case !given:
-			next.ServeHTTP(w, r)
-			return
-		}
+	if inner, ok := next.(*wrapped); ok && inner.m.o.Name == m.o.Name {
+		slog.Warn(ErrNested.Error(), "name", m.o.Name)
+	}
+	return &wrapped{m, next}
+}
+
+// wrapped is a handler behind a middleware.
+type wrapped struct {
+	m    *Middleware
+	next http.Handler
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *wrapped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m, next := h.m, h.next
+	if !slices.Contains(m.o.Methods, r.Method) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	k, given, err := key(r.Header)
+	switch {
+	case err != nil:
+		problem{Status: http.StatusBadRequest, Code: CodeKeyInvalid, Title: "invalid idempotency key",
+			Detail: Header + " " + err.Error()}.send(w)
+	case !given && m.o.Required:
+		problem{
+			Status: http.StatusBadRequest, Code: CodeKeyRequired, Title: "idempotency key is missing",
+			Detail: "this request needs the header " + Header +
+				": make up a key, such as a UUID, and send it again with each retry",
+		}.send(w)
+	case !given:
+		next.ServeHTTP(w, r)
+	default:
 		m.keyed(w, r, next, k)
-	})
+	}
 }
 
 // keyed serves a request with a key.

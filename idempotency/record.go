@@ -22,6 +22,8 @@ type recorder struct {
 	status int         // 0 until it is written
 	sent   http.Header // as it was then
 	body   bytes.Buffer
+
+	trailer http.Header // what the handler set of its trailers, by the names that net/http sends
 }
 
 // Header implements [http.ResponseWriter].
@@ -53,6 +55,26 @@ func (r *recorder) end() {
 	if !named && r.sent.Get("Content-Encoding") == "" && r.body.Len() > 0 { // as net/http does, for later callers too
 		r.sent.Set("Content-Type", http.DetectContentType(r.body.Bytes()))
 	}
+	r.trailer = trailers(r.sent, r.header)
+}
+
+// trailers are those of a header that were set after it was sent: the announced ones, and those with [http.TrailerPrefix].
+func trailers(sent, after http.Header) http.Header {
+	t := http.Header{}
+	for _, list := range sent.Values("Trailer") {
+		for name := range strings.SplitSeq(list, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if v := after.Values(name); len(v) > 0 {
+				t[name] = v
+			}
+		}
+	}
+	for name, v := range after {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			t[name] = v
+		}
+	}
+	return t
 }
 
 // send writes the response as the handler wrote it.
@@ -62,6 +84,7 @@ func (r *recorder) send(w http.ResponseWriter) {
 	maps.Copy(h, r.sent)
 	w.WriteHeader(r.status)
 	_, _ = w.Write(r.body.Bytes()) // a caller that hung up asks again
+	maps.Copy(h, r.trailer)
 }
 
 // record is a response as it is stored.
@@ -69,6 +92,7 @@ type record struct {
 	Version int    `json:"v"`
 	Status  int    `json:"status"`
 	Header  string `json:"header,omitempty"` // as in a URL's query, which takes any bytes
+	Trailer string `json:"trailer,omitempty"`
 	Form    form   `json:"body"`
 	Bytes   int    `json:"bytes"` // of the body
 	// of the request's fingerprint, what the gate does not compare
@@ -97,7 +121,10 @@ func newRecord(r *recorder, names []string, parts map[string]string) (text strin
 			h[name] = v
 		}
 	}
-	kept = record{Version: version, Status: r.status, Header: h.Encode(), Form: asText, Bytes: r.body.Len(),
+	if len(r.trailer) > 0 {
+		h["Trailer"] = r.sent.Values("Trailer")
+	}
+	kept = record{Version: version, Status: r.status, Header: h.Encode(), Trailer: url.Values(r.trailer).Encode(), Form: asText, Bytes: r.body.Len(),
 		Parts: parts, body: r.body.Bytes()}
 	body := r.body.String()
 	if !utf8.ValidString(body) || strings.ContainsRune(body, 0) {
@@ -107,7 +134,7 @@ func newRecord(r *recorder, names []string, parts map[string]string) (text strin
 		return text, kept, true
 	}
 	cut := kept
-	cut.Header, cut.Form, cut.body = "", notKept, nil
+	cut.Header, cut.Trailer, cut.Form, cut.body = "", "", notKept, nil
 	return cut.line(), kept, false
 }
 
@@ -141,8 +168,10 @@ func readRecord(text string) (r record, err error) {
 	if len(r.body) != r.Bytes {
 		return record{}, fmt.Errorf("the stored body has %d bytes, and had %d", len(r.body), r.Bytes)
 	}
-	if _, err := url.ParseQuery(r.Header); err != nil {
-		return record{}, fmt.Errorf("the stored header cannot be read: %w", err)
+	for _, fields := range []string{r.Header, r.Trailer} {
+		if _, err := url.ParseQuery(fields); err != nil {
+			return record{}, fmt.Errorf("the stored header cannot be read: %w", err)
+		}
 	}
 	return r, nil
 }
@@ -165,4 +194,8 @@ func (r record) replay(w http.ResponseWriter) {
 	w.Header().Set(ReplayedHeader, "true")
 	w.WriteHeader(r.Status)
 	_, _ = w.Write(r.body)
+	trailer, _ := url.ParseQuery(r.Trailer)
+	for name, values := range trailer {
+		w.Header()[name] = slices.Clone(values)
+	}
 }

@@ -103,7 +103,7 @@ func (c *Client) hold(
 		carries = context.WithoutCancel(ctx)
 	}
 	if !a.several { // no one token is that of several locks
-		carries = fencing.With(carries, k.token)
+		carries = fencing.With(carries, fencing.OfLock(k.key, k.permit, k.token))
 	}
 	k.term = term.New(carries, c.o.clock, k.contextEnd(k.end), k.expired)
 	c.mu.Unlock()

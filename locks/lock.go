@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -33,6 +34,12 @@ func (l *Lock) Key() string { return l.keeper.key }
 // Token is the fencing token: higher than that of every earlier holder. Pass it on to whatever the work writes to,
 // which rejects a lower one. With several holders at a time the one that came last has the highest: see [Lock.Permit].
 func (l *Lock) Token() int64 { return l.keeper.token }
+
+// Lease is the token with the lock that it is one of, for the fences of a database, which refuse to compare tokens of
+// two locks. Locks of two tenants are not told apart by it: name them differently if they protect one row.
+func (l *Lock) Lease() fencing.Lease {
+	return fencing.OfLock(l.keeper.key, l.keeper.permit, l.keeper.token)
+}
 
 // Permit is which permit of the lock is held, from 1 to LockOptions.Permits; 0 if the lock has none. No two hold the
 // same at a time. The tokens of one permit only ever increase, but not those of all together: what the work writes to

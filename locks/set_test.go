@@ -24,8 +24,9 @@ func TestTokensOfASet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if token, ok := fence.Token(one.Context()); !ok || token != one.Token() {
-			t.Errorf("of one lock: %d %v, want %d", token, ok, one.Token())
+		if lease, ok := fence.From(one.Context()); !ok || lease != one.Lease() || lease.Token != one.Token() ||
+			lease.Subject != "lock/"+one.Key() {
+			t.Errorf("of one lock: %v %v, want %v", lease, ok, one.Lease())
 		}
 		if err := one.Unlock(t.Context()); err != nil {
 			t.Fatal(err)

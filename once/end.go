@@ -128,8 +128,13 @@ func (r *run) failed(ctx context.Context, t *term.Term, err error) Outcome {
 		r.release(ctx, "")
 		return Outcome{Status: Retry, Token: r.lock.Token, Err: err}
 	}
-	if errors.As(err, new(permanent)) || r.MaxFailures > 0 && r.failures+1 >= r.MaxFailures {
+	if errors.As(err, new(permanent)) {
 		return r.forGood(ctx, t, err)
+	}
+	if r.MaxFailures > 0 && r.failures+1 >= r.MaxFailures {
+		out := r.forGood(ctx, t, err)
+		out.GivenUp = out.Status == Failed
+		return out
 	}
 	r.release(ctx, reason(err))
 	return Outcome{Status: Retry, Token: r.lock.Token, Err: err}

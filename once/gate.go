@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -101,6 +102,7 @@ type Grant struct {
 	// attempts begun since the last that ended by itself, with this one; above 1 it is a takeover
 	Runs     int64
 	Failures int64 // attempts that failed before this one
+	GivenUp  bool  // with SkipAlreadyFinished: too many attempts failed or were taken over, see [Outcome]
 }
 
 // Lock is a lock that was granted.
@@ -110,6 +112,11 @@ type Lock struct {
 	Token     int64 // the fencing token: pass it on to whatever the run writes to
 	ExpiresAt time.Time
 }
+
+// Lease is the token with the run that it is one of, for the fences of a database: see [fence.SQL].
+//
+// [fence.SQL]: https://pkg.go.dev/github.com/leasehold-dev/leasehold/fence#SQL
+func (l Lock) Lease() fencing.Lease { return fencing.OfRun(l.RunID, l.Token) }
 
 // Result is how a run ended.
 type Result struct {

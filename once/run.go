@@ -54,6 +54,10 @@ type Outcome struct {
 	Result string
 	Err    error // with Retry, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
 
+	// GivenUp, with Failed and AlreadyFailed, says that too many attempts failed or were taken over, and that none has
+	// failed for good; of a run that was FAILED before, as far as the gate says.
+	GivenUp bool
+
 	// Storing is the end of a work that is done, while that is sent again in the background; nil if there is none. The
 	// status is Retry then, and Err is [ErrNotStored].
 	Storing *Storing
@@ -116,7 +120,8 @@ func Run(ctx context.Context, gate Gate, runID string, work Work, o *Options) (O
 		return Outcome{}, fmt.Errorf("ask for run %q: %w", runID, err)
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished &&
 		grant.Status == string(contracts.RunFailed):
-		return Outcome{Status: AlreadyFailed, Err: failedBefore(grant.Result.Reason), Due: r.due}, nil
+		return Outcome{Status: AlreadyFailed, Err: failedBefore(grant.Result.Reason), GivenUp: grant.GivenUp,
+			Due: r.due}, nil
 	case !grant.Acquired && grant.Reason == contracts.SkipAlreadyFinished:
 		return Outcome{Status: AlreadyFinished, Result: grant.Result.Result, RetryAfter: grant.RetryAfter, Due: r.due}, nil
 	case !grant.Acquired:
@@ -263,7 +268,7 @@ func (r *run) giveUp(ctx context.Context) {
 
 // hold runs the work under a granted lock.
 func (r *run) hold(ctx context.Context, g Grant, asked term.Moment, work Work) Outcome {
-	t := term.New(fencing.With(ctx, r.lock.Token), r.clock, asked.End(g.Remaining), expired)
+	t := term.New(fencing.With(ctx, r.lock.Lease()), r.clock, asked.End(g.Remaining), expired)
 	defer t.Cancel(nil)
 
 	// The lock is kept as long as the work runs, also when the caller's context has ended and the work winds up.

@@ -166,7 +166,8 @@ func TestFailedAttempts(t *testing.T) {
 				f := &fake{failures: c.before}
 				out := run(t, t.Context(), f, func(context.Context, once.Lock) (string, error) { return "dropped", c.err },
 					&once.Options{MaxFailures: c.most})
-				want(t, "outcome", out, once.Outcome{Status: c.status, Token: 1, Err: c.err})
+				want(t, "outcome", out, once.Outcome{Status: c.status, Token: 1, Err: c.err,
+					GivenUp: c.status == once.Failed && c.most == c.before+1})
 				want(t, "stored status", f.status, c.stored)
 				want(t, "failures", f.failures, c.failures)
 				want(t, "owner", f.owner, "")

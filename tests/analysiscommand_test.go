@@ -113,6 +113,14 @@ func TestAnalysisCommand(t *testing.T) {
 	if a, err := gate.Get(t.Context(), "a1"); err != nil || a.Status != "READY" {
 		t.Errorf("after the retry: %+v, %v", a, err)
 	}
+	for _, id := range []string{"m1", "m2", "n1"} {
+		if _, err := gate.Create(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		work(id, errFalse, 1)
+	}
+	const pending = " is PENDING again, and its failures count from 0; the next sweep queues it for a worker\n"
+	manyRetries(step, "analysis", "analyses", pending)
 	for _, args := range []string{"analysis_list", "analysis_get_a1", "analysis_retry_a1_--reason_x"} {
 		code, out, errs := run(t, append(env, "LEASEHOLD_TENANT=acme"), strings.Split(args, "_")...)
 		if code != 2 || out != "" || !strings.HasPrefix(errs, "leasehold: LEASEHOLD_TENANT=acme: analyses belong to no tenant") {
@@ -123,4 +131,19 @@ func TestAnalysisCommand(t *testing.T) {
 			t.Errorf("%s --tenant: %d %q %q", args, code, out, errs)
 		}
 	}
+}
+
+// manyRetries retries all that is FAILED: m1, m2 and n1.
+func manyRetries(step func(args string, code int, stdout, stderr string), what, many, again string) {
+	end := func(n string) string {
+		return n + " " + many + " retried; 0 had been retried or removed meanwhile; 0 could not be retried\n"
+	}
+	step(what+"_retry_--reason_x", 2, "", "leasehold: missing: the name of one "+what+", or --all")
+	step(what+"_retry_m1_--all_--reason_x", 2, "", "leasehold: "+what+" m1 and --all cannot both be given")
+	step(what+"_retry_m1_--prefix_m_--reason_x", 2, "", "leasehold: --prefix and --since are for --all")
+	step(what+"_retry_--all_--request-id_r_--reason_x", 2, "", "leasehold: --request-id is for one")
+	step(what+"_retry_--all_--prefix_m_--since_2100-01-01T00:00Z_--reason_x", 0, "", end("0"))
+	step(what+"_retry_--all_--prefix_m_--since_1h_--reason_x", 0, "m1"+again+"m2"+again, end("2"))
+	step(what+"_retry_--all_--reason_x", 0, "n1"+again, end("1"))
+	step(what+"_retry_--all_--reason_x", 0, "", end("0"))
 }

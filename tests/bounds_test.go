@@ -93,6 +93,7 @@ var noBound = map[string]string{
 	"awsdynamodb.maxShapes":    "of a cache",
 	"client.maxIdle":           "of a pool",
 	"awssqs.MaxPause":          "of a backoff",
+	"tasks.maxReturned":        "of a backoff",
 	"awssqs.maxAttempts":       "while draining",
 	"election.maxLook":         "of a backoff",
 	"election.minLook":         "of a backoff",

@@ -50,7 +50,7 @@ var imports = map[string][]string{
 	"once": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
 		"internal/lease", "internal/owner", "internal/term"},
 	"once/calendar": {},
-	"idempotency":   {"contracts", "once"},
+	"idempotency":   {"contracts", "internal/lease", "once"},
 	"client": {"cluster", "contracts", "internal/backoff", "internal/bearer", "internal/ends", "internal/hold",
 		"internal/lease", "kazahana", "locks", "once"},
 	"cluster": {"contracts", "internal/backoff", "internal/hold", "internal/lease", "internal/term"},
@@ -121,7 +121,8 @@ var imports = map[string][]string{
 	"functions/tokenfile": {"functions/httpapi", "internal/reread", "repo/field", "repo/lock"},
 	"functions/telemetry": {"repo", "go.opentelemetry.io/otel"},
 	"functions/tasks": {"once", "functions/httpapi", "functions/metrics", "functions/telemetry",
-		"internal/bearer", "internal/reread", "repo", "contracts", "github.com/go-json-experiment/json"},
+		"internal/backoff", "internal/bearer", "internal/lease", "internal/reread", "repo", "contracts",
+		"github.com/go-json-experiment/json"},
 
 	// Cloud Functions are registered in the root of the module.
 	root: {"functions/gcp", "github.com/GoogleCloudPlatform/functions-framework-go/functions"},

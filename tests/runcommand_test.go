@@ -262,6 +262,10 @@ func TestRunCommand(t *testing.T) {
 	step("run_remove_go_--reason_left_--request-id_t2", 0,
 		"this request removed the record of go before; nothing was changed now\n", "")
 	step("once_-q_go_--_echo_works", 0, "works\n", "")
+	for _, id := range []string{"m1", "m2", "n1"} {
+		run(t, env, "once", id, "-q", "--max-failures", "1", "--", "false")
+	}
+	manyRetries(step, "run", "runs", waits)
 	for args, has := range map[string]string{
 		"--json_run_list": `"run_id":"go"`, "run_get_shell_--json": `"due_at":"`, "run_get_nothing_--json": `"exit_code":5`,
 		"run_again_shell_--reason_x_--json": `"run_id":"shell"`, "run_remove_held_--reason_x_--json": `"code":"RUN_IN_PROGRESS"`,

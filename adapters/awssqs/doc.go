@@ -5,7 +5,7 @@
 // # Who decides
 //
 // The lock of an analysis decides whether it runs, never the queue: SQS delivers at least once, and the lock rejects a
-// second delivery while the first is handled. The queue decides when a message becomes visible again. Three things
+// second delivery while the first is handled. The queue decides when a message becomes visible again. Some things
 // change that time:
 //
 //	receive ──▶ hidden ──── handler says done ─────────▶ deleted
@@ -14,6 +14,7 @@
 //	              ├──── retry after d ─────────────────▶ hidden for d, then visible
 //	              ├──── stopping ──────────────────────▶ visible at once
 //	              ├──── killed, or panicked ───────────▶ visible when the visibility timeout ends
+//	              ├──── no retry can help ─────────────▶ sent to the dead-letter queue, and deleted
 //	              └──── received too often ────────────▶ dead-letter queue
 //
 // # What can go wrong

@@ -48,13 +48,14 @@ func seconds(d time.Duration) int64 {
 	return int64(max(0, (d+time.Second-1)/time.Second))
 }
 
-// Hider hides messages that another process received, such as the platform of a Lambda function. Its methods may be
-// called from several goroutines at once.
+// Hider hides messages that another process received, such as the platform of a Lambda function, and sends those that no
+// retry can help to their dead-letter queue. Its methods may be called from several goroutines at once.
 type Hider struct {
 	client Client
 
-	mu   sync.Mutex
-	urls map[string]string // of queues, by ARN
+	mu       sync.Mutex
+	urls     map[string]string      // of queues, by ARN
+	policies map[string]knownPolicy // of queues, by URL
 }
 
 // OpenHider connects with the region and the credentials of the environment. Options may be nil. Nothing is sent yet.
@@ -70,7 +71,9 @@ func OpenHider(ctx context.Context, o *Options) (*Hider, error) {
 }
 
 // NewHider is [OpenHider] with a client of the caller's.
-func NewHider(client Client) *Hider { return &Hider{client: client, urls: map[string]string{}} }
+func NewHider(client Client) *Hider {
+	return &Hider{client: client, urls: map[string]string{}, policies: map[string]knownPolicy{}}
+}
 
 // Hide makes a message visible again d from now; 0 is at once. received is when it was received, or a time before that:
 // d is cut where it would go beyond [MaxHidden], and the error is [ErrHiddenTooLong] where nothing is left. The caller
@@ -91,6 +94,18 @@ func (h *Hider) url(ctx context.Context, arn string) (string, error) {
 	if url != "" {
 		return url, nil
 	}
+	url, err := queueURL(ctx, h.client, arn)
+	if err != nil {
+		return "", err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.urls[arn] = url
+	return url, nil
+}
+
+// queueURL asks for the URL of a queue.
+func queueURL(ctx context.Context, client Client, arn string) (string, error) {
 	const parts = 6 // arn:partition:sqs:region:account:name
 	p := strings.Split(arn, ":")
 	if len(p) != parts || p[0] != "arn" || p[2] != "sqs" {
@@ -98,13 +113,10 @@ func (h *Hider) url(ctx context.Context, arn string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, hideTimeout)
 	defer cancel()
-	out, err := h.client.GetQueueUrl(ctx, &sdk.GetQueueUrlInput{QueueName: aws.String(p[5]),
+	out, err := client.GetQueueUrl(ctx, &sdk.GetQueueUrlInput{QueueName: aws.String(p[5]),
 		QueueOwnerAWSAccountId: aws.String(p[4])})
 	if err != nil {
 		return "", fmt.Errorf("sqs: ask for the URL of %s: %w", arn, err)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.urls[arn] = aws.ToString(out.QueueUrl)
-	return h.urls[arn], nil
+	return aws.ToString(out.QueueUrl), nil
 }

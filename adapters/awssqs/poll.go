@@ -32,8 +32,11 @@ type Delivery struct {
 
 // Result says what to do with a delivery.
 type Result struct {
-	Done       bool          // the work is done: delete the message
-	RetryAfter time.Duration // unless Done: when it becomes visible again; 0 means when its visibility timeout ends
+	Done bool // the work is done: delete the message
+	// Dead: no retry can help. The message is sent to the queue's dead-letter queue and deleted. Where there is none, Done
+	// decides; where it cannot be sent, it becomes visible again, so that it gets there by the queue's own count
+	Dead       bool
+	RetryAfter time.Duration // otherwise: when it becomes visible again; 0 means when its visibility timeout ends
 }
 
 // Handler handles one delivery. Its context is cancelled with the cause [ErrStopping] when the process has to end; a
@@ -213,6 +216,7 @@ func (p *poller) ask(ctx context.Context, n int) ([]types.Message, error) {
 		WaitTimeSeconds:     int32(seconds(wait)), //nolint:gosec // 20 at most
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{
 			types.MessageSystemAttributeNameApproximateReceiveCount, types.MessageSystemAttributeNameSentTimestamp,
+			types.MessageSystemAttributeNameMessageGroupId,
 		},
 		VisibilityTimeout: int32(seconds(p.o.Visibility)), //nolint:gosec // 43200 at most; the SDK leaves a 0 out
 	}
@@ -243,6 +247,14 @@ func (p *poller) handle(ctx context.Context, m types.Message, received time.Time
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	var err error
+	if result.Dead {
+		var buried bool
+		buried, err = p.bury(ctx, letter{d.ID, string(d.Body), m.Attributes["MessageGroupId"]})
+		if result.Done = err == nil && (buried || result.Done); err != nil {
+			log.ErrorContext(ctx, "a message that no retry can help could not be sent to the dead-letter queue; it is "+
+				"delivered until it has been received too often", "err", err)
+		}
+	}
 	switch {
 	case result.Done:
 		_, err = p.client.DeleteMessage(ctx, &sdk.DeleteMessageInput{QueueUrl: aws.String(p.url),
@@ -252,7 +264,7 @@ func (p *poller) handle(ctx context.Context, m types.Message, received time.Time
 	case result.RetryAfter > 0:
 		err = d.Extend(ctx, result.RetryAfter)
 	}
-	if err != nil {
+	if err != nil && !(result.Dead && !result.Done) {
 		log.WarnContext(ctx, "a message could not be deleted or hidden; it is delivered again", "done",
 			result.Done, "err", err)
 	}

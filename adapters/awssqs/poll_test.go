@@ -348,3 +348,53 @@ func TestPollOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestDead: what no retry can help is in the dead-letter queue and gone. Where there is none, what is done is deleted and
+// the rest comes again; where it cannot be sent there, both come again.
+func TestDead(t *testing.T) {
+	for name, c := range map[string]struct {
+		redrive bool
+		fault   *sqstest.Fault
+		want    string // handled
+		dead    string
+	}{
+		"sent":      {true, nil, "a b", `{"analysisId":"a"} {"analysisId":"b"}`},
+		"no queue":  {false, nil, "a b b", ""},
+		"not there": {true, &sqstest.Fault{Op: "SendMessage", Kind: sqstest.Throttle}, "a b a b", `{"analysisId":"a"} {"analysisId":"b"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := sqstest.New(nil)
+				cl := client("http://sqs.local", s.RoundTripper())
+				dead := create(t, cl, "dead", nil)
+				var policy map[string]string
+				if c.redrive {
+					policy = redrive(t, cl, dead, 20)
+				}
+				q, err := awssqs.New(t.Context(), cl, create(t, cl, "q", policy))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, id := range []analysis.ID{"a", "b"} {
+					if err := q.Enqueue(t.Context(), id, string(id)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.fault != nil {
+					time.AfterFunc(30*time.Second, s.Inject(*c.fault).Remove)
+				}
+				var handled []string
+				err = q.Poll(t.Context(), func(_ context.Context, d awssqs.Delivery) awssqs.Result {
+					handled = append(handled, id(d))
+					return awssqs.Result{Done: id(d) == "a" || d.Receives > 1 && !c.redrive, Dead: true, RetryAfter: time.Minute}
+				}, &awssqs.PollOptions{Concurrency: 1, Drain: true})
+				if got := strings.Join(handled, " "); err != nil || got != c.want {
+					t.Errorf("handled %s, want %s: %v", got, c.want, err)
+				}
+				if got := bodies(t, cl, dead); got != c.dead {
+					t.Errorf("dead: %s, want %s", got, c.dead)
+				}
+			})
+		})
+	}
+}

@@ -28,7 +28,10 @@ type Queue struct {
 	tenant     func(analysis.ID) string // nil: none is named
 	visibility time.Duration
 	retention  time.Duration
-	receives   int // maxReceiveCount; 0: there is no dead-letter queue
+	redrive    redrive // zero: there is no dead-letter queue
+
+	mu   sync.Mutex
+	dead string // the URL of the dead-letter queue, once it is known
 }
 
 var _ analysis.Queue = (*Queue)(nil)
@@ -79,23 +82,25 @@ func New(ctx context.Context, client Client, url string) (*Queue, error) {
 		}
 		*into = time.Duration(n) * time.Second
 	}
-	if policy := out.Attributes["RedrivePolicy"]; policy != "" {
-		if q.receives, err = maxReceiveCount(policy); err != nil {
-			return nil, fmt.Errorf("sqs: %s has the RedrivePolicy %s: %w", url, policy, err)
-		}
+	if q.redrive, err = redrivePolicy(out.Attributes["RedrivePolicy"]); err != nil {
+		return nil, fmt.Errorf("sqs: %s has the RedrivePolicy %s: %w", url, out.Attributes["RedrivePolicy"], err)
 	}
 	return q, nil
 }
 
-// maxReceiveCount reads it from a policy, where it may be a number or text.
-func maxReceiveCount(policy string) (int, error) {
-	var p struct {
-		MaxReceiveCount json.RawMessage `json:"maxReceiveCount"`
+// bury sends a message to the dead-letter queue; false means that there is none.
+func (q *Queue) bury(ctx context.Context, l letter) (buried bool, err error) {
+	if q.redrive.target == "" {
+		return false, nil
 	}
-	if err := json.Unmarshal([]byte(policy), &p); err != nil {
-		return 0, err
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.dead == "" {
+		if q.dead, err = queueURL(ctx, q.client, q.redrive.target); err != nil {
+			return false, err
+		}
 	}
-	return strconv.Atoi(strings.Trim(string(p.MaxReceiveCount), `"`))
+	return true, bury(ctx, q.client, q.dead, l)
 }
 
 // Expect is what workers expect of their queue.
@@ -121,14 +126,14 @@ func (q *Queue) Warnings(e Expect) []string {
 				"delivered again while they are worked on, and are refused; set it to the lock's ttl", q.visibility, e.Hidden))
 	}
 	switch {
-	case q.receives == 0:
+	case q.redrive.receives == 0:
 		w = append(
 			w, "the queue has no dead-letter queue: a message that ends its worker again and again is delivered until its retention "+
 				"ends; set a RedrivePolicy")
-	case int64(q.receives) < e.Failures:
+	case int64(q.redrive.receives) < e.Failures:
 		w = append(w, fmt.Sprintf(
 			"the queue drops a message after %d deliveries, before its analysis turns FAILED after %d failed runs, "+
-				"and deliveries that find the analysis locked count too; set maxReceiveCount to %d or more", q.receives,
+				"and deliveries that find the analysis locked count too; set maxReceiveCount to %d or more", q.redrive.receives,
 			e.Failures, 2*e.Failures))
 	}
 	if q.retention < minRetention {

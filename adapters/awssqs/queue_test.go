@@ -302,3 +302,41 @@ func TestHider(t *testing.T) {
 		}
 	})
 }
+
+// TestBury: a message goes to the dead-letter queue of its queue's policy, with its body and its group; without a policy
+// it goes nowhere, and what cannot be sent is an error. A FIFO queue takes it once.
+func TestBury(t *testing.T) {
+	for _, kind := range []string{"", ".fifo"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := sqstest.New(nil)
+			c := client("http://sqs.local", s.RoundTripper())
+			dead := create(t, c, "dead"+kind, nil)
+			create(t, c, "with"+kind, redrive(t, c, dead, 20))
+			create(t, c, "without"+kind, nil)
+			const arn = "arn:aws:sqs:us-east-1:000000000000:"
+			h := awssqs.NewHider(c)
+			s.ResetCounts()
+			for range 2 {
+				if ok, err := h.Bury(t.Context(), arn+"with"+kind, "m1", "<job/>", "g"); !ok || err != nil {
+					t.Error(ok, err)
+				}
+			}
+			if got := fmt.Sprint(s.Requests()); got != "map[GetQueueAttributes:1 GetQueueUrl:2 SendMessage:2]" {
+				t.Error(got)
+			}
+			want := "<job/>g <job/>g"
+			if kind != "" {
+				want = "<job/>g"
+			}
+			if got := bodies(t, c, dead); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			if ok, err := h.Bury(t.Context(), arn+"without"+kind, "m1", "<job/>", "g"); ok || err != nil {
+				t.Error(ok, err)
+			}
+			if ok, err := h.Bury(t.Context(), arn+"missing"+kind, "m1", "<job/>", "g"); ok || err == nil {
+				t.Error(ok, err)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
@@ -35,6 +36,7 @@ func (analysisCmd) Help() string {
 
   leasehold analysis list --urgent
   leasehold analysis retry a-1024 --reason "the model is fixed"
+  leasehold analysis retry --all --prefix report- --since 24h --reason "the target is back"
 
 Looking needs the right of workers or operators, a retry that of operators. An analysis is the document analyses/{id} of your own store, which a queue worker runs: see "leasehold worker --help". It belongs to no tenant. What "leasehold once" runs are runs of a tenant: see "leasehold run --help".
 
@@ -246,35 +248,74 @@ func card(a work) string {
 }
 
 type analysisRetryCmd struct {
-	Analysis string `arg:"" help:"The analysis: the ID of its document."`
-	Reason   string `required:"" help:"Why: it stays in the document until the next retry."`
-	Owner    string `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who retries it (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default none."`
+	Analysis string `arg:"" optional:"" help:"The analysis: the ID of its document."`
+	retryMany
+	Reason string `required:"" help:"Why: it stays in the document until the next retry."`
+	Owner  string `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who retries it (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default none."`
 	requestID
 }
 
-// Run retries an analysis.
+// AfterApply checks the flags together.
+func (c *analysisRetryCmd) AfterApply() error { return c.check("analysis", c.Analysis, c.RequestID) }
+
+// Run retries an analysis, or all that are FAILED.
 func (c *analysisRetryCmd) Run(ctx context.Context, a *analysisCmd, s *streams) error {
 	server, err := a.analyses()
 	if err != nil {
 		return err
 	}
-	found, err := server.Get(ctx, c.Analysis)
-	if err != nil {
-		return a.outcome(err)
+	if !c.All {
+		found, err := server.Get(ctx, c.Analysis)
+		if err != nil {
+			return a.outcome(err)
+		}
+		return c.retry(ctx, a, s, server, found)
 	}
+	found := map[string]contracts.Analysis{}
+	var names []string
+	q := client.AnalysisQuery{Prefix: c.Prefix, Status: string(contracts.RunFailed), PageSize: 1000}
+	for {
+		page, err := server.List(ctx, q)
+		if err != nil {
+			return a.outcome(err)
+		}
+		for _, one := range page.Analyses {
+			if c.ended(one) {
+				found[one.AnalysisID] = one
+				names = append(names, one.AnalysisID)
+			}
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			return c.each(ctx, s, "analyses", names, a.JSON, func(name string) error {
+				return c.retry(ctx, a, s, server, found[name])
+			})
+		}
+	}
+}
+
+// ended reports whether an analysis ended since the time of the flag. One that another program made FAILED may not say
+// when.
+func (c *analysisRetryCmd) ended(one contracts.Analysis) bool {
+	at, err := time.Parse(time.RFC3339, one.FinishedAt)
+	return c.Since.IsZero() || err == nil && !at.Before(c.Since.Time)
+}
+
+// retry retries an analysis that was found so. A delivery that is delayed on its way lets no later failure run again.
+func (c *analysisRetryCmd) retry(ctx context.Context, a *analysisCmd, s *streams, server *client.Analyses,
+	found contracts.Analysis) error {
 	r := contracts.AnalysisRetryRequest{RequestID: c.RequestID, OwnerID: owner{c.Owner}.id(a.remote), Reason: c.Reason}
 	if found.Status == string(contracts.RunFailed) {
-		r.FinishedAt = found.FinishedAt // a delivery that is delayed on its way lets no later failure run again
+		r.FinishedAt = found.FinishedAt
 	}
-	got, err := server.Retry(ctx, c.Analysis, r)
+	got, err := server.Retry(ctx, found.AnalysisID, r)
 	if err != nil {
 		return a.outcome(err)
 	}
 	if got.Replayed {
 		return show(s, a.JSON, got, "this request retried %s before; nothing was changed now, and it is %s\n",
-			got.AnalysisID, cmp.Or(printable(got.Status), "without a status"))
+			printable(got.AnalysisID), cmp.Or(printable(got.Status), "without a status"))
 	}
 	return show(s, a.JSON, got,
 		"%s is %s again, and its failures count from 0; the next sweep queues it for a worker\n",
-		got.AnalysisID, got.Status)
+		printable(got.AnalysisID), got.Status)
 }

@@ -32,6 +32,7 @@ func (runCmd) Help() string {
   leasehold run get invoice-2026-11
   leasehold run get --idempotency-key 8e03978e-40d5-43dd-bc93-6894a57f9324 --scope alice --name payments
   leasehold run retry invoice-2026-11 --reason "the bank responds again"
+  leasehold run retry --all --prefix invoice- --since 24h --reason "the bank responds again"
   leasehold run again report --reason "the prices were wrong"
   leasehold run remove invoice-2026-10 --reason "the customer has left"
 
@@ -233,7 +234,6 @@ func (c *runGetCmd) Run(ctx context.Context, r *runCmd, s *streams) error {
 
 // onceMore are the flags of commands that change what is stored of a run.
 type onceMore struct {
-	ID     string `arg:"" name:"run" help:"The run: the name that its callers gave it."`
 	Reason string `required:"" help:"Why: for the audit events, and for those who look at the run."`
 	Owner  string `env:"LEASEHOLD_OWNER" placeholder:"NAME" help:"Who does it (${env}); the default is user@host. With authentication: a suffix to the token's subject, by default none."`
 	requestID
@@ -241,13 +241,13 @@ type onceMore struct {
 
 // ask sends a retry, or an again, for the end that the run has now, so that a delivery that is delayed on its way lets
 // no later end run again.
-func (m onceMore) ask(ctx context.Context, r *runCmd, s *streams, of contracts.RunEnd,
+func (m onceMore) ask(ctx context.Context, r *runCmd, s *streams, id string, of contracts.RunEnd,
 	send func(*client.Runs, contracts.RunRetryRequest) (contracts.RunRetried, error)) error {
 	server, err := r.runs()
 	if err != nil {
 		return err
 	}
-	found, err := server.Get(ctx, m.ID)
+	found, err := server.Get(ctx, id)
 	if err != nil {
 		return r.outcome(err)
 	}
@@ -267,27 +267,68 @@ func (m onceMore) ask(ctx context.Context, r *runCmd, s *streams, of contracts.R
 		"%s waits to be begun again, and its failures count from 0: the next caller does its work\n", printable(got.RunID))
 }
 
-type runRetryCmd struct{ onceMore }
-
-// Run lets a FAILED run be run again.
-func (c *runRetryCmd) Run(ctx context.Context, r *runCmd, s *streams) error {
-	return c.ask(ctx, r, s, contracts.RunFailed,
-		func(server *client.Runs, request contracts.RunRetryRequest) (contracts.RunRetried, error) {
-			return server.Retry(ctx, c.ID, request)
-		})
+type runRetryCmd struct {
+	ID string `arg:"" name:"run" optional:"" help:"The run: the name that its callers gave it."`
+	retryMany
+	onceMore
 }
 
-type runAgainCmd struct{ onceMore }
+// AfterApply checks the flags together.
+func (c *runRetryCmd) AfterApply() error { return c.check("run", c.ID, c.RequestID) }
+
+// Run lets a FAILED run be run again, or all of them.
+func (c *runRetryCmd) Run(ctx context.Context, r *runCmd, s *streams) error {
+	retry := func(id string) error {
+		return c.ask(ctx, r, s, id, contracts.RunFailed,
+			func(server *client.Runs, request contracts.RunRetryRequest) (contracts.RunRetried, error) {
+				return server.Retry(ctx, id, request)
+			})
+	}
+	if !c.All {
+		return retry(c.ID)
+	}
+	server, err := r.runs()
+	if err != nil {
+		return err
+	}
+	var names []string
+	q := client.RunQuery{Prefix: c.Prefix, State: contracts.FAILED, ChangedAfter: c.Since.Time, PageSize: 1000}
+	for {
+		page, err := server.List(ctx, q)
+		if err != nil {
+			return r.outcome(err)
+		}
+		for _, one := range page.Runs {
+			names = append(names, one.RunID)
+		}
+		if q.PageToken = page.NextPageToken; q.PageToken == "" {
+			return c.each(ctx, s, "runs", names, r.JSON, retry)
+		}
+	}
+}
+
+// oneRun is the argument of commands about one.
+type oneRun struct {
+	ID string `arg:"" name:"run" help:"The run: the name that its callers gave it."`
+}
+
+type runAgainCmd struct {
+	oneRun
+	onceMore
+}
 
 // Run lets a READY run be run once more.
 func (c *runAgainCmd) Run(ctx context.Context, r *runCmd, s *streams) error {
-	return c.ask(ctx, r, s, contracts.RunReady,
+	return c.ask(ctx, r, s, c.ID, contracts.RunReady,
 		func(server *client.Runs, request contracts.RunRetryRequest) (contracts.RunRetried, error) {
 			return server.Again(ctx, c.ID, request)
 		})
 }
 
-type runRemoveCmd struct{ onceMore }
+type runRemoveCmd struct {
+	oneRun
+	onceMore
+}
 
 // Run removes the record of a run.
 func (c *runRemoveCmd) Run(ctx context.Context, r *runCmd, s *streams) error {

@@ -38,7 +38,7 @@ func newWorkerCmd() workerCmd {
 
 // Help is the longer help of the command.
 func (workerCmd) Help() string {
-	return `Each message is JSON with the member analysisId, which names a document of the kind analyses in the store. A run gets the lock of the analysis, the target receives a POST, and its response decides: 2xx READY, 422 FAILED, anything else is retried later.
+	return `Each message is JSON with the member analysisId, which names a document of the kind analyses in the store. A run gets the lock of the analysis, the target receives a POST, and its response decides: 2xx READY, 422 FAILED, anything else is retried later. While the target cannot be reached, or responds 429, 503 or a redirect, messages wait, and no run is counted as failed. A message that no retry can help goes to the queue's dead-letter queue.
 
   leasehold worker --queue-url https://sqs.eu-west-1.amazonaws.com/123456789012/analyses --target-url http://127.0.0.1:9000/run --store dynamodb --table leasehold
   leasehold worker --drain …      for scripts and tests
@@ -104,7 +104,11 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	if cmd.Once {
 		o.Most = 1
 	}
-	if err := queue.Poll(ctx, deliver(w, c.TaskTimeout, last), o); err != nil {
+	handler := deliver(w, c.TaskTimeout, ctx.Done(), last)
+	if cmd.Once {
+		handler = deliver(w, c.TaskTimeout, nil, last)
+	}
+	if err := queue.Poll(ctx, handler, o); err != nil {
 		return err
 	}
 	log.InfoContext(ctx, "stopped")
@@ -128,15 +132,22 @@ func openQueue(ctx context.Context, c *settings.Config, log *slog.Logger) (*awss
 	return queue, nil
 }
 
-// deliver passes the queue's messages to the worker.
-func deliver(w *tasks.Worker, timeout time.Duration, last *lastResult) awssqs.Handler {
+// deliver passes the queue's messages to the worker. While the target is away, it holds them until the process stops;
+// without a channel that says so, it returns them.
+func deliver(w *tasks.Worker, timeout time.Duration, stopping <-chan struct{}, last *lastResult) awssqs.Handler {
 	return func(ctx context.Context, d awssqs.Delivery) awssqs.Result {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		a := w.Deliver(ctx, tasks.Message{Body: d.Body, ID: d.ID, Try: strconv.Itoa(d.Receives), Sent: d.Sent,
-			Extend: d.Extend})
+		m := tasks.Message{Body: d.Body, ID: d.ID, Try: strconv.Itoa(d.Receives), Deliveries: d.Receives, Sent: d.Sent,
+			Extend: d.Extend}
+		var a tasks.Result
+		if stopping != nil {
+			a = w.DeliverHeld(ctx, m, tasks.Hold{Timeout: timeout, Stopping: stopping})
+		} else {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			a = w.Deliver(ctx, m)
+		}
 		last.set(a)
-		return awssqs.Result{Done: a.Done, RetryAfter: a.RetryAfter}
+		return awssqs.Result{Done: a.Done, Dead: a.Dead, RetryAfter: a.RetryAfter}
 	}
 }
 
@@ -159,6 +170,8 @@ func (l *lastResult) outcome() error {
 	switch {
 	case l.a.Done || l.a.Outcome == "":
 		return nil
+	case l.a.Dead:
+		return errors.Join(fmt.Errorf("the message is dead: %s", l.a.Outcome), l.a.Err)
 	case l.a.Outcome == once.Locked:
 		return &exitError{exitHeld, fmt.Errorf("another worker runs analysis %s; its message is retried", l.a.AnalysisID)}
 	case l.a.Outcome == once.Unknown:

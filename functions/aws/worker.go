@@ -27,19 +27,24 @@ const (
 	maxBatchingWindow = 5 * time.Minute
 )
 
-// Hider moves the time at which SQS makes a message visible again; *awssqs.Hider implements it.
+// Hider moves the time at which SQS makes a message visible again, and sends messages to dead-letter queues;
+// *awssqs.Hider implements it.
 type Hider interface {
 	// Hide makes a message visible again d from now; 0 is at once. received is when it was received, or a time before
 	// that.
 	Hide(ctx context.Context, queueARN, receiptHandle string, received time.Time, d time.Duration) error
+
+	// Bury sends a message to the dead-letter queue of its queue; false means that there is none. The group is empty if
+	// the message has none.
+	Bury(ctx context.Context, queueARN, id, body, group string) (buried bool, err error)
 }
 
 // Worker takes batches of SQS messages through the run-once guard to the work. It is a lambda.Handler of aws-lambda-go.
 // The event source mapping must report batch item failures.
 //
 // Messages are worked on concurrently, those of one group of a FIFO queue in order. Exactly the messages to retry are
-// listed as failed, and hidden until the lock in their way expires; those that no retry can help stay as well, for the
-// queue's dead-letter queue. After a message of a FIFO group that is retried, the later ones of its group are returned
+// listed as failed, and hidden until the lock in their way expires; those that no retry can help are sent to the queue's
+// dead-letter queue at once, or stay until it has them. After a message of a FIFO group that is retried, the later ones of its group are returned
 // unprocessed, so that their order is kept.
 //
 // Work is cancelled before the end of the invocation, and its message is made visible at once. Work that ignores this
@@ -166,6 +171,9 @@ func (b *batch) failures(records []events.SQSMessage) events.SQSEventResponse {
 func (b *batch) deliver(working, telling context.Context, sequence []events.SQSMessage) {
 	for i, r := range sequence {
 		a := b.one(working, r)
+		if a.Dead {
+			a.Done = b.bury(telling, r, a.Done)
+		}
 		if a.Done {
 			b.mu.Lock()
 			b.done[r.MessageId] = true
@@ -196,6 +204,7 @@ func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Result) {
 		}
 	}()
 	m := tasks.Message{Body: []byte(r.Body), ID: r.MessageId, Try: r.Attributes["ApproximateReceiveCount"]}
+	m.Deliveries, _ = strconv.Atoi(m.Try) // 0 if it is not there
 	if ms, err := strconv.ParseInt(r.Attributes["SentTimestamp"], 10, 64); err == nil && ms > 0 {
 		m.Sent = time.UnixMilli(ms)
 	}
@@ -205,6 +214,21 @@ func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Result) {
 		}
 	}
 	return b.worker.Deliver(ctx, m)
+}
+
+// bury sends a message that no retry can help to its dead-letter queue. It returns whether the message can go: without a
+// dead-letter queue, if there is nothing left to do.
+func (b *batch) bury(ctx context.Context, r events.SQSMessage, done bool) bool {
+	if b.hider == nil {
+		return false // by the queue's own count
+	}
+	buried, err := b.hider.Bury(ctx, r.EventSourceARN, r.MessageId, r.Body, r.Attributes["MessageGroupId"])
+	if err != nil {
+		b.log.ErrorContext(ctx, "a message that no retry can help could not be sent to the dead-letter queue; it is "+
+			"delivered until it has been received too often", "message_id", r.MessageId, "err", err)
+		return false
+	}
+	return buried || done
 }
 
 // hide moves the time at which a message becomes visible. If that fails, the queue's visibility timeout decides.

@@ -39,10 +39,12 @@ type bench struct {
 	log   bytes.Buffer
 	tasks.Worker
 
-	mu    sync.Mutex
-	hides []string // "receipt for duration @time since the beginning"
-	fails error    // of Hide
-	began time.Time
+	mu     sync.Mutex
+	hides  []string // "receipt for duration @time since the beginning"
+	noDead bool     // there is no dead-letter queue
+	buried []string // "ID body" of what is in it
+	fails  error    // of Hide
+	began  time.Time
 }
 
 // newBench has the analyses a1, a2 and b1, and a worker in a bubble.
@@ -84,6 +86,17 @@ func (b *bench) Hide(_ context.Context, _, receipt string, received time.Time, d
 	}
 	b.hides = append(b.hides, fmt.Sprintf("%s for %v @%v", receipt, d, time.Since(b.began)))
 	return b.fails
+}
+
+// Bury implements [aws.Hider].
+func (b *bench) Bury(_ context.Context, _, id, body, group string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.noDead || b.fails != nil {
+		return false, b.fails
+	}
+	b.buried = append(b.buried, strings.TrimSpace(id+" "+group))
+	return true, nil
 }
 
 // wantHides compares what the queue was told, in any order of what happened at once.
@@ -215,17 +228,52 @@ func TestGroupsOfAStandardQueue(t *testing.T) {
 	})
 }
 
-// TestMalformed: what names no analysis stays for the dead-letter queue, and is an error in the log.
+// TestMalformed: what names no analysis goes to the dead-letter queue at once, and is an error in the log. Without one, or
+// if it cannot be sent there, it stays.
 func TestMalformed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, done)
-		if got := b.invoke(file(t, "sqs_malformed.json"), time.Minute); got != "m1 m3 m4" {
-			t.Errorf("failed: %s", got)
-		}
-		if n := strings.Count(b.log.String(), "level=ERROR"); n != 3 {
-			t.Errorf("%d errors in %s", n, b.log.String())
-		}
-	})
+	for name, c := range map[string]struct {
+		change         func(*bench)
+		failed, buried string
+		errors         int
+	}{
+		"sent":      {func(*bench) {}, "", "m1 m3 m4", 3},
+		"no queue":  {func(b *bench) { b.noDead = true }, "m1 m3 m4", "", 3},
+		"no rights": {func(b *bench) { b.fails = errors.New("access denied") }, "m1 m3 m4", "", 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, done)
+				c.change(b)
+				if got := b.invoke(file(t, "sqs_malformed.json"), time.Minute); got != c.failed {
+					t.Errorf("failed: %s", got)
+				}
+				slices.Sort(b.buried)
+				if got := strings.Join(b.buried, " "); got != c.buried {
+					t.Errorf("buried: %s", got)
+				}
+				if n := strings.Count(b.log.String(), "level=ERROR"); n != c.errors {
+					t.Errorf("%d errors in %s", n, b.log.String())
+				}
+			})
+		})
+	}
+}
+
+// TestUsedUp: a message whose job has used up its tries goes to the dead-letter queue, and where there is none is done.
+func TestUsedUp(t *testing.T) {
+	for _, noDead := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, func(context.Context, once.Lock) (string, error) { return "", errors.New("flaky") })
+			b.noDead, b.MaxFailures = noDead, 1
+			event := file(t, "sqs.json")
+			if got := b.invoke(event, time.Minute); got != "" {
+				t.Errorf("failed: %s", got)
+			}
+			if got := b.state(); got != "FAILED locked:false failures:1" || (len(b.buried) == 0) != noDead {
+				t.Errorf("%s; buried: %q", got, b.buried)
+			}
+		})
+	}
 }
 
 // TestOtherEvents: an event that is not the worker's fails the invocation, and nothing runs.

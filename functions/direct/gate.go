@@ -146,7 +146,8 @@ func (g gate) grant(r once.Acquire, o analysis.Outcome) (once.Grant, error) {
 	case analysis.AlreadyFinished:
 		return once.Grant{
 			Reason: contracts.SkipAlreadyFinished, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter, Due: o.Due,
-			Result: once.Result{Failed: o.Grant.Status == analysis.Failed, Result: o.Result, Reason: o.Reason},
+			Result:  once.Result{Failed: o.Grant.Status == analysis.Failed, Result: o.Result, Reason: o.Reason},
+			GivenUp: o.GivenUp,
 		}, nil
 	case analysis.Locked:
 		return once.Grant{Reason: contracts.SkipLocked, Status: string(o.Grant.Status), RetryAfter: o.RetryAfter,

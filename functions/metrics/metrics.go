@@ -50,7 +50,7 @@ type Metrics struct {
 	evictions, unreadable                            metric.Int64Counter
 	jointWrites, fallbackWrites                      metric.Int64Counter
 	sweepLag, missed, alarmLag                       metric.Float64Histogram
-	active                                           metric.Int64UpDownCounter
+	active, away                                     metric.Int64UpDownCounter
 	held                                             *held
 	cluster                                          clusterMetrics
 
@@ -97,7 +97,7 @@ func New(provider metric.MeterProvider, o *Options) (*Metrics, error) {
 	m.evictions, m.missed, m.alarmLag = b.counter(nameEvictions), b.histogram(nameMissed), b.histogram(nameAlarmLag)
 	m.storeDocuments, m.unreadable = b.counter(nameStoreDocuments), b.counter(nameUnreadable)
 	m.jointWrites, m.fallbackWrites = b.counter(nameStoreJoint), b.counter(nameStoreFallback)
-	m.active = b.upDown(nameActiveRequests)
+	m.active, m.away = b.upDown(nameActiveRequests), b.upDown(nameTargetAway)
 	m.cluster = newClusterMetrics(&b)
 	m.held = newHeld(o.MaxLeases)
 	m.observeHeld(&b)

@@ -236,6 +236,15 @@ func (s *server) sweep() {
 	if got := worker.Deliver(s.t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a3"}`), ID: "m1"}); !got.Done {
 		s.t.Fatal(got)
 	}
+	worker.Work = func(context.Context, once.Lock) (string, error) {
+		return "", &tasks.NotBegun{Err: errors.New("refused")}
+	}
+	if _, err := analyses.Create(s.t.Context(), analysis.Create{ID: "a4"}); err != nil {
+		s.t.Fatal(err)
+	}
+	if got := worker.Deliver(s.t.Context(), tasks.Message{Body: []byte(`{"analysisId":"a4"}`), ID: "m2"}); got.Done {
+		s.t.Fatal(got)
+	}
 }
 
 // point is a value of an instrument with its attributes.
@@ -494,6 +503,8 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			value float64
 		}{
 			{"leasehold.deliveries", []string{"leasehold.outcome=ready"}, 1},
+			{"leasehold.deliveries", []string{"leasehold.outcome=target_away"}, 1},
+			{"leasehold.target.away", nil, 1},
 			{"leasehold.sweeps", []string{"leasehold.what=analyses", "leasehold.outcome=ok"}, 1},
 			{"leasehold.sweeps", []string{"leasehold.what=clusters", "leasehold.outcome=ok"}, 1},
 			{"leasehold.sweep.documents", []string{"leasehold.what=analyses", "leasehold.outcome=requeued"}, 1},
@@ -511,7 +522,7 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			{"leasehold.machine_ids", []string{"leasehold.state=free"}, 8191},
 			{"leasehold.analyses", []string{"leasehold.state=FAILED"}, 1},
 			{"leasehold.analyses", []string{"leasehold.state=READY"}, 1},
-			{"leasehold.analyses", []string{"leasehold.state=PENDING"}, 1},
+			{"leasehold.analyses", []string{"leasehold.state=PENDING"}, 2},
 			{"leasehold.survey.age", nil, 60},
 			{"leasehold.store.requests", []string{"db.system.name=memory"}, 7},
 			{"leasehold.store.billed", []string{"leasehold.what=reads"}, 1.5},

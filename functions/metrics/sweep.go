@@ -35,6 +35,17 @@ func (m *Metrics) Delivered(ctx context.Context, outcome string) {
 	}
 }
 
+// Away counts a target that is away from now on, or that is back.
+func (m *Metrics) Away(ctx context.Context, away bool) {
+	switch {
+	case m == nil:
+	case away:
+		m.away.Add(ctx, 1)
+	default:
+		m.away.Add(ctx, -1)
+	}
+}
+
 // Behind measures how long the lock of an analysis had expired when a sweep found it; see [analysis.Sweep].
 func (m *Metrics) Behind(ctx context.Context, expired time.Duration) {
 	if m != nil {

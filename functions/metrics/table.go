@@ -114,6 +114,7 @@ const (
 	nameClusterFailover    = "leasehold.cluster.failover.duration"
 
 	nameDeliveries = "leasehold.deliveries"
+	nameTargetAway = "leasehold.target.away"
 	nameSweeps     = "leasehold.sweeps"
 	nameSwept      = "leasehold.sweep.documents"
 	nameSweepLag   = "leasehold.sweep.lag"
@@ -299,8 +300,13 @@ var Table = []Instrument{
 	{
 		Name: nameDeliveries, Group: groupSweep, Unit: "{message}", Kind: Counter, Attributes: []string{attrOutcome},
 		CloudWatch: []string{attrOutcome},
-		Help:       "Deliveries of a queue, by the outcome that the log says: `ready`, `failed`, `attempt_failed`, `locked`, `lock_lost`, `gate_failed` and others.",
+		Help:       "Deliveries of a queue, by the outcome that the log says: `ready`, `failed`, `attempt_failed`, `locked`, `lock_lost`, `gate_failed`, `target_away` and others.",
 		Question:   "Is the work of the queue done, and why is it not?",
+	},
+	{
+		Name: nameTargetAway, Group: groupSweep, Unit: "{target}", Kind: UpDown,
+		Help:     "1 while the target of the worker cannot be reached, or refuses work for now, so that no message begins; otherwise 0.",
+		Question: "Does the queue stand still because of the target?",
 	},
 	{
 		Name: nameSweeps, Group: groupSweep, Unit: "{sweep}", Kind: Counter, Attributes: []string{attrWhat, attrOutcome},

@@ -41,7 +41,7 @@ const (
 //	409 ANALYSIS_LOCKED  retry: another worker runs it. Neither 429 nor 503: Cloud Tasks slows the whole queue down on those
 //	409 RUN_INTERRUPTED  retry: the lock was lost, the time ran out, the process ends
 //	424 ATTEMPT_FAILED   retry: the work failed
-//	503 UNAVAILABLE      retry: the gate did not respond
+//	503 UNAVAILABLE      retry: the gate did not respond, or the target is away: here the whole queue is to slow down
 //	500 DOCUMENT_DAMAGED retry, for Worker.Grace: the analysis' document must be repaired
 //	409 LOCK_UNREADABLE  the same
 type Endpoint struct {
@@ -175,6 +175,11 @@ func retried(a Result) error {
 		return a.Err
 	case once.Locked:
 		e := contracts.Errorf(contracts.CodeAnalysisLocked, "another worker runs analysis %q", a.AnalysisID)
+		e.RetryAfter = a.RetryAfter
+		return e
+	case TargetAway:
+		e := contracts.Errorf(contracts.CodeUnavailable, "what runs analyses cannot be reached, or refuses them for now; "+
+			"nothing was run")
 		e.RetryAfter = a.RetryAfter
 		return e
 	case once.Retry:

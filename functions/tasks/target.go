@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -43,7 +46,9 @@ const (
 //
 //	2xx                READY. Of a JSON body (by its Content-Type), the member result is the result.
 //	422                FAILED, for good. Of a JSON body, the member failure_reason is the reason.
-//	everything else    the run failed and may be tried again: other codes, redirects, no response
+//	3xx 401 429 503    the work has not begun, see [NotBegun]; its Retry-After counts. So has it where there is no
+//	                   connection: refused, no such name, no TLS, no token
+//	everything else    the run failed and may be tried again: other codes, a connection that ends without a response
 //
 // A 2xx whose JSON has no usable result (text of at most 32 KiB, or none) is FAILED: trying again would give the same.
 //
@@ -97,8 +102,10 @@ func FileToken(path string) Token {
 
 // TargetOptions are the settings of [NewTarget]. The zero value works.
 type TargetOptions struct {
-	Token  Token        // nil sends no Authorization header
-	Client *http.Client // its redirects are not followed, whatever it says; nil means a client without a timeout
+	Token Token // nil sends no Authorization header
+	// its redirects are not followed, whatever it says; nil means a client that waits for a response without a bound, and
+	// for a connection less than 10 s
+	Client *http.Client
 
 	// Traces makes a span of each request; nil means none. The trace that a run is part of is named to the target without
 	// it, too.
@@ -122,7 +129,7 @@ func NewTarget(target string, o *TargetOptions) (*Target, error) {
 		return nil, fmt.Errorf("target %q must begin with https:// (http:// is accepted only for this machine itself)",
 			u.Scheme+"://"+u.Host)
 	}
-	t := &Target{url: target, client: &http.Client{}}
+	t := &Target{url: target, client: &http.Client{Transport: transport()}}
 	if o != nil {
 		if t.traces = o.Traces; o.Token != nil {
 			t.token = bearer.New(o.Token)
@@ -135,6 +142,18 @@ func NewTarget(target string, o *TargetOptions) (*Target, error) {
 	// A redirect could lead away from TLS, and would turn the POST into a GET.
 	t.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return t, nil
+}
+
+// transport is the default one with bounds for the time until there is a connection: together less than [probeTime].
+func transport() http.RoundTripper {
+	base, ok := http.DefaultTransport.(*http.Transport)
+	if !ok { // the program has put another one there
+		return http.DefaultTransport
+	}
+	t := base.Clone()
+	t.DialContext = (&net.Dialer{Timeout: probeTime / 2}).DialContext
+	t.TLSHandshakeTimeout = probeTime/2 - time.Second
+	return t
 }
 
 // runRequest is the body of a request to a target.
@@ -157,7 +176,7 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 	})
 	if wrong, ok := errors.AsType[*bearer.Error](err); ok {
 		// the deployment is at fault, not the analysis
-		return "", once.Uncounted(fmt.Errorf("get a token for the target: %w", wrong.Err))
+		return "", &NotBegun{Err: fmt.Errorf("get a token for the target: %w", wrong.Err)}
 	}
 	if err != nil {
 		return "", err
@@ -172,11 +191,19 @@ func (t *Target) send(ctx context.Context, l once.Lock, token string) (*http.Res
 		return nil, nil, err
 	}
 	r, end := t.traces.Send(r)
+	var known, connected atomic.Bool
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { known.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}))
 	a, err := t.client.Do(r)
 	if err != nil {
 		end(0, err)
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // the URL may have a secret in its query
+		}
+		if unreached(err, known.Load(), connected.Load()) {
+			return nil, nil, &NotBegun{Err: fmt.Errorf("the target cannot be reached: %w", err)}
 		}
 		return nil, nil, fmt.Errorf("the target did not respond: %w", err)
 	}
@@ -204,6 +231,10 @@ func responded(a *http.Response, body []byte) (string, error) {
 			return "", once.Permanent(errors.New(why))
 		}
 		return "", once.Permanent(fmt.Errorf("the target responded %s", status(a)))
+	case a.StatusCode >= 300 && a.StatusCode <= 399, a.StatusCode == http.StatusUnauthorized,
+		a.StatusCode == http.StatusTooManyRequests, a.StatusCode == http.StatusServiceUnavailable:
+		return "", &NotBegun{RetryAfter: asked(a.Header.Get("Retry-After"), time.Now()),
+			Err: fmt.Errorf("the target responded %s", status(a))}
 	default:
 		return "", fmt.Errorf("the target responded %s", status(a))
 	}

@@ -187,6 +187,8 @@ func TestTargetResponses(t *testing.T) {
 			b.put("a1", docstore.Doc{"x": docstore.Int(1)})
 			want := once.Ready
 			switch {
+			case c.status == http.StatusServiceUnavailable:
+				want = tasks.TargetAway
 			case c.forGood:
 				want = once.Failed
 			case c.err != "":
@@ -308,11 +310,10 @@ func TestMissingToken(t *testing.T) {
 	b := newBench(t, target.Run)
 	b.put("a1", docstore.Doc{"x": docstore.Int(1)})
 	b.MaxFailures = 1
-	for range 3 {
-		if a := b.Deliver(t.Context(), tasks.Message{ID: "m1", Body: []byte(a1)}); a.Outcome != once.Retry ||
-			a.Done || a.Dead ||
-			!strings.Contains(a.Err.Error(), "get a token for the target") {
-			t.Errorf("got %+v", a)
+	for i, says := range []string{"get a token for the target", "the target is away", "the target is away"} {
+		if a := b.Deliver(t.Context(), tasks.Message{ID: "m1", Body: []byte(a1)}); a.Outcome != tasks.TargetAway ||
+			a.Done || a.Dead || !strings.Contains(a.Err.Error(), says) {
+			t.Errorf("%d: got %+v", i, a)
 		}
 		if d := b.doc(); d["status"] != nil || d["lockFailures"] != nil || d["failureReason"] != nil {
 			t.Errorf("counted: %v", d)

@@ -44,6 +44,7 @@ type Worker struct {
 	Audit *slog.Logger
 
 	waiting sightings
+	away    away
 }
 
 // Defaults of [Worker].
@@ -58,6 +59,10 @@ type Message struct {
 	ID   string // the queue's name for the message, in logs and in the lock's owner
 	Try  string // tells the deliveries of one message apart; empty makes one up
 
+	// Deliveries is how many of the message there were, with this one, if the queue drops what it has delivered too often;
+	// 0 if it does not, or does not say.
+	Deliveries int
+
 	// Sent is when the queue got the message, or a later time at which it was known to have it; zero is unknown, and then
 	// the time counts at which this process first saw the message's ID.
 	Sent time.Time
@@ -71,7 +76,8 @@ type Message struct {
 // Result is what to do with a message.
 type Result struct {
 	Done bool // acknowledge: the message has nothing left to do
-	// unless Done: retries are of no use. It belongs into the dead-letter queue; Cloud Tasks has none, and drops it
+	// Dead: retries are of no use, and what the message asks for is not done. It belongs into the dead-letter queue; where
+	// there is none, with Done it is deleted, and Cloud Tasks drops it in any case
 	Dead       bool
 	RetryAfter time.Duration // unless Done: deliver not before this; 0 leaves it to the queue
 	Outcome    Outcome
@@ -84,8 +90,10 @@ type Result struct {
 // Outcome says how a delivery ended. Beside the statuses of a run there are three of its own.
 //
 //	done             ready, failed, already_finished, already_failed; locked with Worker.AckLocked
-//	to be retried    attempt_failed, locked, lock_lost, stopped, gate_failed; unknown_analysis, damaged for Worker.Grace
+//	to be retried    attempt_failed, locked, lock_lost, stopped, gate_failed, target_away; unknown_analysis, damaged for
+//	                 Worker.Grace
 //	dead             malformed; unknown_analysis, damaged after that
+//	done and dead    failed, already_failed, if the tries are used up, and no run has failed for good
 type Outcome = once.Status
 
 // The outcomes of a delivery that are not statuses of a run.
@@ -93,6 +101,7 @@ const (
 	Malformed  Outcome = "malformed"   // the message names no analysis, and never will
 	GateFailed Outcome = "gate_failed" // the gate did not respond
 	Damaged    Outcome = "damaged"     // the analysis' document cannot be read, or does not say whether it is locked
+	TargetAway Outcome = "target_away" // what does the work cannot be reached, or has refused it for now: [NotBegun]
 )
 
 // errUnknown says for the log why there was no run.
@@ -163,6 +172,13 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	if err != nil {
 		return Result{Dead: true, RetryAfter: retryUnknown, Outcome: Malformed, Err: err}
 	}
+	// Before the gate is asked: while the target is away, the store has no requests either.
+	e := w.away.begin(time.Now())
+	if e == nil {
+		wait, _ := w.away.open(time.Now())
+		return Result{Outcome: TargetAway, RetryAfter: returned(m, wait), AnalysisID: string(id), Err: errAway}
+	}
+	defer e.unused()
 	ttl := cmp.Or(w.TTL, analysis.DefaultTTLSeconds*time.Second)
 	warn := func(err error) {
 		w.log().WarnContext(ctx, "warning", "message_id", m.ID, "analysis", string(id), "err", clip(err.Error()))
@@ -177,7 +193,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	}
 	work := func(ctx context.Context, l once.Lock) (string, error) {
 		extend(ctx)
-		return w.Work(context.WithValue(ctx, messageKey{}, m), l)
+		return w.begun(context.WithValue(ctx, messageKey{}, m), e, l)
 	}
 	owner := m.owner()
 	o, err := once.Run(ctx, w.Gate, string(id), work, &once.Options{
@@ -204,6 +220,10 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	if a.AnalysisID, a.Token = string(id), o.Token; a.Token != 0 {
 		a.Owner = owner
 	}
+	if n, ok := errors.AsType[*NotBegun](o.Err); ok && !a.Done {
+		wait, _ := w.away.open(time.Now())
+		a.Outcome, a.RetryAfter = TargetAway, returned(m, max(wait, n.RetryAfter))
+	}
 	if a.Outcome == once.Unknown || a.Outcome == Damaged {
 		a.RetryAfter, a.Dead = w.grace(m)
 	}
@@ -211,6 +231,33 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 		a.Done, a.RetryAfter = true, 0
 	}
 	return a
+}
+
+// begun does the work, and learns from it whether the target is there.
+func (w *Worker) begun(ctx context.Context, e *entry, l once.Lock) (string, error) {
+	back := func() {
+		if refused := e.begun(); refused > 0 {
+			w.Metrics.Away(ctx, false)
+			w.log().InfoContext(ctx, "the target responds again: messages begin", "refused", refused)
+		}
+	}
+	taken := time.AfterFunc(probeTime, back)
+	result, err := w.Work(ctx, l)
+	taken.Stop()
+	n, ok := errors.AsType[*NotBegun](err)
+	if !ok {
+		back()
+		return result, err
+	}
+	pause, refused := e.refused(n.RetryAfter, time.Now())
+	if refused == 1 {
+		w.Metrics.Away(ctx, true)
+	}
+	if refused > 0 {
+		w.log().WarnContext(ctx, "the target is away: no message begins meanwhile, and nothing is counted as failed",
+			"refused", refused, "pause_ms", pause.Milliseconds(), "err", clip(err.Error()))
+	}
+	return "", once.Uncounted(err)
 }
 
 // retryUnknown bounds the time between deliveries of a message that waits for its analysis' document, or for the
@@ -283,8 +330,10 @@ func resultOf(o once.Outcome, err error) Result {
 	}
 	a := Result{Outcome: o.Status, RetryAfter: o.RetryAfter, Err: o.Err}
 	switch o.Status {
-	case once.Ready, once.Failed, once.AlreadyFinished, once.AlreadyFailed:
+	case once.Ready, once.AlreadyFinished:
 		a.Done = true
+	case once.Failed, once.AlreadyFailed:
+		a.Done, a.Dead = true, o.GivenUp
 	case once.Unknown:
 		a.Err = errUnknown
 	default: // to be retried
@@ -318,7 +367,7 @@ func (w *Worker) logLine(ctx context.Context, m Message, a Result, took time.Dur
 	switch {
 	case a.Dead, a.Outcome == GateFailed, a.Outcome == Damaged:
 		level = slog.LevelError
-	case slices.Contains([]Outcome{once.Failed, once.Retry, once.Lost, once.Unknown}, a.Outcome):
+	case slices.Contains([]Outcome{once.Failed, once.Retry, once.Lost, once.Unknown, TargetAway}, a.Outcome):
 		level = slog.LevelWarn
 	}
 	line := []slog.Attr{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -98,7 +99,32 @@ func TestOutcomes(t *testing.T) {
 		{
 			name: "failed too often", before: docstore.Doc{"lockFailures": docstore.Int(4)},
 			work: func(context.Context, once.Lock) (string, error) { return "", errors.New("flaky") },
-			want: tasks.Result{Done: true, Outcome: once.Failed}, says: "flaky", status: docstore.String("FAILED"),
+			want: tasks.Result{Done: true, Dead: true, Outcome: once.Failed}, says: "flaky", status: docstore.String("FAILED"),
+		},
+		{
+			name: "had failed too often", before: docstore.Doc{"status": docstore.String("FAILED"),
+				"lockFailures": docstore.Int(5), "failureReason": docstore.String("flaky")},
+			want: tasks.Result{Done: true, Dead: true, Outcome: once.AlreadyFailed}, says: "FAILED before",
+			status: docstore.String("FAILED"),
+		},
+		{
+			name: "taken over too often", before: docstore.Doc{"lockRuns": docstore.Int(6),
+				"lockOwner": docstore.String("w"), "lockExpiresAt": docstore.String("1999-12-31T23:00:00.000Z")},
+			want: tasks.Result{Done: true, Dead: true, Outcome: once.AlreadyFailed}, says: "given up after 5 takeovers",
+			status: docstore.String("FAILED"),
+		},
+		{
+			name: "was taken over too often", before: docstore.Doc{"status": docstore.String("FAILED"),
+				"failureReason": docstore.String("given up after 5 takeovers: its workers died, or lost their locks")},
+			want: tasks.Result{Done: true, Dead: true, Outcome: once.AlreadyFailed}, says: "FAILED before",
+			status: docstore.String("FAILED"),
+		},
+		{
+			name: "not begun", before: docstore.Doc{"lockFailures": docstore.Int(4)},
+			work: func(context.Context, once.Lock) (string, error) {
+				return "", fmt.Errorf("call: %w", &tasks.NotBegun{RetryAfter: 90 * time.Second, Err: errors.New("refused")})
+			},
+			want: tasks.Result{Outcome: tasks.TargetAway, RetryAfter: 90 * time.Second}, says: "refused",
 		},
 		{
 			name: "failed", before: docstore.Doc{"lockFailures": docstore.Int(3)},

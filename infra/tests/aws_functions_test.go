@@ -35,7 +35,7 @@ var calls = map[string][]string{
 		"dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem",
 	},
 	"worker": {
-		"dynamodb:GetItem", "dynamodb:UpdateItem", "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl",
+		"dynamodb:GetItem", "dynamodb:UpdateItem", "sqs:ChangeMessageVisibility", "sqs:GetQueueUrl", "sqs:SendMessage",
 		"sts:GetWebIdentityToken",
 	},
 	"sweep": {

@@ -5,6 +5,7 @@ package fencing
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -27,15 +28,30 @@ func Given(token int64, now time.Time) error {
 	return nil
 }
 
-type key struct{}
-
-// With returns a context that carries a token.
-func With(ctx context.Context, token int64) context.Context {
-	return context.WithValue(ctx, key{}, token)
+// Lease is a fencing token and what it is a token of. Tokens of one subject have an order; those of two have none.
+type Lease struct {
+	Subject string // such as "lock/orders" or "run/invoice-7"; empty where only the number is known
+	Token   int64
 }
 
-// From returns the token that the context carries: the innermost one.
-func From(ctx context.Context) (token int64, ok bool) {
-	token, ok = ctx.Value(key{}).(int64)
-	return token, ok
+// OfLock is the lease of a lock, or of one of its permits.
+func OfLock(key string, permit int, token int64) Lease {
+	if permit > 0 {
+		key += "#" + strconv.Itoa(permit)
+	}
+	return Lease{"lock/" + key, token}
+}
+
+// OfRun is the lease of a run.
+func OfRun(id string, token int64) Lease { return Lease{"run/" + id, token} }
+
+type key struct{}
+
+// With returns a context that carries a lease.
+func With(ctx context.Context, l Lease) context.Context { return context.WithValue(ctx, key{}, l) }
+
+// From returns the lease that the context carries: the innermost one.
+func From(ctx context.Context) (l Lease, ok bool) {
+	l, ok = ctx.Value(key{}).(Lease)
+	return l, ok
 }

@@ -33,8 +33,8 @@ func TestGiven(t *testing.T) {
 
 // TestFrom: the innermost token counts.
 func TestFrom(t *testing.T) {
-	ctx := fencing.With(fencing.With(t.Context(), 1), 2)
-	if token, ok := fencing.From(context.WithoutCancel(ctx)); !ok || token != 2 {
+	ctx := fencing.With(fencing.With(t.Context(), fencing.OfLock("a", 0, 1)), fencing.OfLock("pool", 2, 2))
+	if token, ok := fencing.From(context.WithoutCancel(ctx)); !ok || token != (fencing.Lease{Subject: "lock/pool#2", Token: 2}) {
 		t.Error(token, ok)
 	}
 	if token, ok := fencing.From(t.Context()); ok {

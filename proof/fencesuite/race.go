@@ -2,7 +2,6 @@ package fencesuite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -112,13 +111,14 @@ func (s *subject) write(ctx context.Context, f *fence.SQL, token int64, parts in
 			err = errors.Join(err, tx.Rollback())
 		}
 	}()
+	lease := fence.Lease{Subject: "lock/orders", Token: token}
 	note := func(resource string) error {
 		_, err := tx.ExecContext(ctx, s.bind("INSERT INTO journal (n, resource, token) VALUES (?, ?, ?)"),
 			place.Add(1), resource, token)
 		return err
 	}
 	if parts != 1 {
-		if err := f.Check(ctx, s.wrap(tx), "orders", token); err != nil {
+		if err := f.Check(ctx, s.wrap(tx), "orders", lease); err != nil {
 			return err
 		}
 		if err := note("fence"); err != nil {
@@ -126,7 +126,7 @@ func (s *subject) write(ctx context.Context, f *fence.SQL, token int64, parts in
 		}
 	}
 	if parts != 0 {
-		if err := f.Update(ctx, s.wrap(tx), s.row(2), token, s.set(), fmt.Sprint("by ", token)); err != nil {
+		if err := f.Update(ctx, s.wrap(tx), s.row(2), lease, s.set(), fmt.Sprint("by ", token)); err != nil {
 			return err
 		}
 		if err := note("row"); err != nil {
@@ -138,5 +138,3 @@ func (s *subject) write(ctx context.Context, f *fence.SQL, token int64, parts in
 	}
 	return tx.Commit()
 }
-
-var _ fence.Conn = (*sql.Conn)(nil)

@@ -65,6 +65,10 @@ type Outcome struct {
 	// READY, or why it is FAILED. Another writer may have written them, at any length.
 	Result, Reason string
 
+	// GivenUp says, of what is FAILED in the outcome of an [Acquire] that is AlreadyFinished, that it was given up: too
+	// many of its runs failed or were taken over.
+	GivenUp bool
+
 	Due        time.Time     // for which time the run of the document is due, or was; zero if it came without one
 	At         time.Time     // the store's time of the decision
 	RetryAfter time.Duration // for Locked: when the lock ends, if its holder does nothing; otherwise when to ask again

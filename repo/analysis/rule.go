@@ -295,10 +295,16 @@ func (c Acquire) exhausted(s State) string {
 	case s.Owner != "" && s.Takeovers() >= most:
 		return tooManyTakeovers(s.Takeovers())
 	case c.MaxFailures > 0 && s.Failures >= c.MaxFailures:
-		return fmt.Sprintf("given up after %d failed runs", s.Failures)
+		return fmt.Sprintf(givenUp+"%d failed runs", s.Failures)
 	default:
 		return ""
 	}
+}
+
+// givenUp reports whether what is FAILED is so because of the number of its runs: no worker has failed it for good.
+func (c Acquire) givenUp(s State) bool {
+	return s.Status == Failed &&
+		(strings.HasPrefix(s.Reason, givenUp) || c.MaxFailures > 0 && s.Failures >= c.MaxFailures)
 }
 
 // giveUp ends an analysis, or what else runs once, as FAILED. It takes the next token, so that a worker that was only
@@ -313,8 +319,11 @@ func (d Document) giveUp(holds docstore.Cond, reason string, s State) docstore.W
 	}))
 }
 
+// givenUp begins the reason of what no worker has failed.
+const givenUp = "given up after "
+
 func tooManyTakeovers(n int64) string {
-	return fmt.Sprintf("given up after %d takeovers: its workers died, or lost their locks, again and again", n)
+	return fmt.Sprintf(givenUp+"%d takeovers: its workers died, or lost their locks, again and again", n)
 }
 
 // request is what the analysis remembers of the acquire.
@@ -393,7 +402,7 @@ func (c Acquire) begin(holds docstore.All, s State) docstore.Write {
 func (c Acquire) Granted(s State, w rule.When) Outcome {
 	if s.Status.Finished() {
 		o := s.over(w.Latest())
-		o.Detail = s.Reason
+		o.Detail, o.GivenUp = s.Reason, c.givenUp(s)
 		return o
 	}
 	return s.ok(w).rejectLate(w)
@@ -437,7 +446,9 @@ func (c Acquire) refusal(s State, w rule.When) Outcome {
 			Detail: "this " + d.IDField + " was used before with another fingerprint: use a new one for something else",
 		}
 	case s.Status.Finished():
-		return c.Round.over(s, w)
+		o := c.Round.over(s, w)
+		o.GivenUp = o.Code == AlreadyFinished && c.givenUp(s)
+		return o
 	case position == 0 && same && c.Owner == s.Owner && !w.Ended(s.Expiry.Earliest):
 		return s.replayed(w).rejectLate(w)
 	case position >= 0 && !same:

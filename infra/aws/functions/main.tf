@@ -87,6 +87,12 @@ locals {
               Action   = ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]
               Resource = [local.queue_arn]
             },
+            {
+              Sid      = "DeadLetters"
+              Effect   = "Allow"
+              Action   = ["sqs:GetQueueUrl", "sqs:SendMessage"]
+              Resource = ["${local.queue_arn}-dead"]
+            },
           ],
           var.target_audience == null ? [] : [{
             Sid       = "TokenForTarget"
