@@ -64,8 +64,8 @@ type Client struct {
 	Middleware *Middleware `json:"middleware,omitempty"` // of that area: what is in front of the handler
 }
 
-// Middleware is how a middleware for requests with an Idempotency-Key is set up. Its scope is the value of the request's
-// header X-Account, "ann" without one. What is left out is the library's default.
+// Middleware is how a middleware for requests with an Idempotency-Key is set up. Its scope is the value of the header
+// X-Account of the request, "ann" without one. What is left out is the library's default.
 type Middleware struct {
 	Name     string   `json:"name"`
 	Required bool     `json:"required,omitempty"`
