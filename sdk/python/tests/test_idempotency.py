@@ -268,7 +268,7 @@ class Rules(unittest.TestCase):
         for t in threads:
             t.join(LONG)
         self.assertEqual((app.runs, [g[::2] for g in got]), (1, [(201, b"paid")] * 20))
-        self.assertEqual((len(self.gate.sent("finish")), m._flights), (1, {}))
+        self.assertEqual((len(self.gate.sent("acquire")), len(self.gate.sent("finish")), m._flights), (1, 1, {}))
 
 
 class Async(unittest.TestCase):
@@ -327,6 +327,7 @@ class Async(unittest.TestCase):
             begun, go = asyncio.Event(), asyncio.Event()
 
             async def slow(scope: Any, receive: Any, send: Any) -> None:
+                self.assertFalse(begun.is_set(), "it begins once more")
                 begun.set()
                 await go.wait()
                 await self.app(scope, receive, send)
