@@ -142,7 +142,7 @@ func TestAlarm(t *testing.T) {
 }
 
 // TestAlarmThatFails: the host is called again after longer and longer pauses, after an error and after a panic; then
-// no more.
+// no more. Each failure is an event of the cluster (PLC-LIFE-4).
 func TestAlarmThatFails(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		defer w.looks()()

@@ -22,12 +22,12 @@ const (
 )
 
 const (
-	mostRefusals  = 10_000           // claims of which it is known that they were refused, by identity and code
-	firstRefusal  = time.Second      // the pause after the first event of one
-	lastRefusal   = 10 * time.Minute // and after many
-	refusalWindow = 10 * time.Second // in which a cluster has so many of these events at most
-	refusalEvents = 10
-	lockedLong    = 10 * time.Second // that an activation takes before it counts as a refusal to wait for it
+	mostRefusals      = 10_000           // claims of which it is known that they were refused, by identity and code
+	firstRefusal      = time.Second      // the pause after the first event of one
+	lastRefusal       = 10 * time.Minute // and after many
+	refusalWindow     = 10 * time.Second // in which a cluster has so many of these events at most
+	mostRefusalEvents = 10
+	lockedLong        = 10 * time.Second // that an activation takes before it counts as a refusal to wait for it
 )
 
 // refusals say which refused claims are events: those of an identity after longer and longer pauses, and few at a time
@@ -74,7 +74,7 @@ func (r *refusals) count(of refusal, now time.Time) int {
 		c = &refusedOf{since: now}
 		r.clusters[of.of.Cluster] = c
 	}
-	if now.Before(known.until) || c.told >= refusalEvents {
+	if now.Before(known.until) || c.told >= mostRefusalEvents {
 		return 0
 	}
 	if now.Sub(known.until) > lastRefusal {

@@ -30,7 +30,7 @@ func (w *world) wantRefusals(want ...string) {
 }
 
 // TestRefusedClaimsAreEvents: a claim that leaves its identity without a member is an event, again after longer and
-// longer pauses, with how many there were; a claim of what is active, or placed on another member, is none.
+// longer pauses, with how many there were; a claim of what is active, or placed on another member, is none (PLC-LIFE-4).
 func TestRefusedClaimsAreEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
