@@ -16,7 +16,8 @@
 //
 // Tokens of two locks, or of two runs, have no order. SQL keeps beside the token what it is one of, and refuses another
 // subject with [ErrOtherSubject]. The others compare numbers: name the resource there after the lock. An effect that is
-// made once, such as the payment of a request, needs no token: a row with a unique key in its own transaction is simpler.
+// made once, such as the payment of a request, needs no token: a row with a unique key in its own transaction is
+// simpler.
 //
 // One rule holds everywhere. A token that equals the highest passes, because a holder does more than one thing. A lower
 // one is stale. One that lies more than [MaxAhead] in the future was given by no lock, and would close the fence to all
@@ -97,7 +98,8 @@ func checkSubject(l Lease) error {
 	switch {
 	case l.Subject == "":
 		return invalid("subject", "is missing: take the lease of a lock or a run (Lease), or fence.From(ctx)")
-	case len(l.Subject) > MaxSubjectBytes || !utf8.ValidString(l.Subject) || strings.ContainsFunc(l.Subject, unicode.IsControl):
+	case len(l.Subject) > MaxSubjectBytes, !utf8.ValidString(l.Subject),
+		strings.ContainsFunc(l.Subject, unicode.IsControl):
 		return invalid("subject", fmt.Sprintf("must be UTF-8 of at most %d bytes without control characters", MaxSubjectBytes))
 	default:
 		return nil

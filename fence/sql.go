@@ -21,7 +21,8 @@ const (
 	MySQL      Dialect = "mysql" // and MariaDB
 )
 
-// Tx is a transaction: a *sql.Tx. A *sql.DB is none, and does not compile: between a check by itself and the write another
+// Tx is a transaction: a *sql.Tx. A *sql.DB is none, and does not compile: between a check by itself and the write
+// another
 // token can pass. In a transaction no other one does before the commit, and a rollback takes the check back.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -30,7 +31,8 @@ type Tx interface {
 	Rollback() error
 }
 
-// SQL compares tokens in a database, in the transaction that writes: [SQL.Do] is the way to use it. With isolation levels above READ COMMITTED,
+// SQL compares tokens in a database, in the transaction that writes: [SQL.Do] is the way to use it. With isolation
+// levels above READ COMMITTED,
 // PostgreSQL and MySQL can end a transaction that met another one with an error of theirs (a serialization failure or a
 // deadlock): roll back, and run it again.
 type SQL struct {
@@ -62,7 +64,8 @@ func NewSQL(d Dialect, o *SQLOptions) (*SQL, error) {
 	return s, nil
 }
 
-// Do runs a function in a transaction in which the lease has passed for the resource, see [SQL.Check], and commits it. With
+// Do runs a function in a transaction in which the lease has passed for the resource, see [SQL.Check], and commits
+// it. With
 // an error of the function, or a panic, it is rolled back, and nothing is changed.
 //
 //	err := fences.Do(ctx, db, "ledger", l.Lease(), func(tx *sql.Tx) error {
@@ -92,7 +95,8 @@ func within(ctx context.Context, db *sql.DB, work func(*sql.Tx) error) error {
 }
 
 // Row picks a row of a table of one's own that keeps the lease of its last writer in two columns, which are NULL before
-// the first: the token, a BIGINT, and its subject, a text (in MySQL VARBINARY(320)). The texts become part of statements: never make them from input.
+// the first: the token, a BIGINT, and its subject, a text (in MySQL VARBINARY(320)). The texts become part of
+// statements: never make them from input.
 type Row struct {
 	Table  string // as SQL writes it
 	Where  string // picks one row, by a key: "id = $1", "tenant = ? AND id = ?"
@@ -213,7 +217,8 @@ func (s *SQL) Schema() string {
 		text(MaxSubjectBytes) + " NOT NULL, token BIGINT NOT NULL, checked_at BIGINT NOT NULL)"
 }
 
-// Check lets a lease pass and remembers it in the table of [SQL.Schema], for a resource without columns of its own. In the
+// Check lets a lease pass and remembers it in the table of [SQL.Schema], for a resource without columns of its own.
+// In the
 // transaction of the effect the two are one step: others that check the same resource wait until the transaction ends.
 // One statement, in MySQL two, and for a rejection another one. For errors see [SQL.Update] and [Store].
 func (s *SQL) Check(ctx context.Context, tx Tx, resource string, l Lease) error {
@@ -290,7 +295,8 @@ func (s *SQL) placeholder(n int) string {
 	return "?"
 }
 
-// Store returns a [Store] that keeps the tokens in the table of [SQL.Schema]: each check is a transaction by itself. It is
+// Store returns a [Store] that keeps the tokens in the table of [SQL.Schema]: each check is a transaction by itself.
+// It is
 // for [NewHandler], which knows a number and not its subject: name resources after locks, and others than those of
 // [SQL.Check].
 func (s *SQL) Store(db *sql.DB) Store { return table{s, db} }

@@ -58,7 +58,8 @@ func (r *recorder) end() {
 	r.trailer = trailers(r.sent, r.header)
 }
 
-// trailers are those of a header that were set after it was sent: the announced ones, and those with [http.TrailerPrefix].
+// trailers are those of a header that were set after it was sent: the announced ones, and those with
+// [http.TrailerPrefix].
 func trailers(sent, after http.Header) http.Header {
 	t := http.Header{}
 	for _, list := range sent.Values("Trailer") {

@@ -48,7 +48,8 @@ func seconds(d time.Duration) int64 {
 	return int64(max(0, (d+time.Second-1)/time.Second))
 }
 
-// Hider hides messages that another process received, such as the platform of a Lambda function, and sends those that no
+// Hider hides messages that another process received, such as the platform of a Lambda function, and sends those that
+// no
 // retry can help to their dead-letter queue. Its methods may be called from several goroutines at once.
 type Hider struct {
 	client Client

@@ -30,7 +30,8 @@ func (e *NotBegun) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *NotBegun) Unwrap() error { return e.Err }
 
-// maxRetryAfter bounds how long a target can ask to be left alone: longer, and a mistake in one header stops a queue for
+// maxRetryAfter bounds how long a target can ask to be left alone: longer, and a mistake in one header stops a queue
+// for
 // as long as its messages are kept.
 const maxRetryAfter = time.Hour
 
@@ -195,7 +196,8 @@ type Hold struct {
 }
 
 // DeliverHeld is [Worker.Deliver] for a receiver that can hold a message for as long as it likes, with Message.Extend.
-// While the target is away it waits, and the message stays hidden: no delivery of it is used up, and no other message is
+// While the target is away it waits, and the message stays hidden: no delivery of it is used up, and no other message
+// is
 // received in its place. It returns with [TargetAway] only when the process stops, or the message cannot be held.
 func (w *Worker) DeliverHeld(ctx context.Context, m Message, h Hold) Result {
 	for {
