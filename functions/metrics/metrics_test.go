@@ -187,7 +187,7 @@ func (s *server) alarm() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := service.SetAlarm(s.t.Context(), placement.SetAlarm{At: time.Unix(0, 0),
+	if _, err := service.SetAlarm(s.t.Context(), placement.SetAlarm{AlarmChange: placement.AlarmChange{At: time.Unix(0, 0)},
 		Hold: placement.Hold{Cluster: d, Identity: id, Owner: joined.Incarnation, Token: o.Activation.Token}}); err != nil {
 		s.t.Fatal(err)
 	}
