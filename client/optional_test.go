@@ -130,9 +130,9 @@ func (l *least) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestNoMoreIsDemanded(t *testing.T) {
 	base, _ := serve(t)
 	way := &least{t: t, doc: schemas(t), keeps: func(path, member string) bool {
-		// what is the answer itself: where an identity is, whose, and of which identity an event tells
+		// what is the answer itself: where an identity is, whose, of which identity an event tells, and where that went
 		return strings.HasSuffix(path, "/activations/{kind}/{id}") || member == "placed" || member == "owner" ||
-			strings.HasSuffix(path, "/events") && (member == "kind" || member == "id")
+			strings.HasSuffix(path, "/events") && slices.Contains([]string{"kind", "id", "member", "incarnation"}, member)
 	}}
 	p := placements(t, base, way)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -97,11 +97,12 @@ func Alarm(ctx context.Context, s *placement.Service, h placement.Hold,
 		return placement.Outcome{}, err
 	case r.Failed == "":
 		return s.SetAlarm(ctx, placement.SetAlarm{Hold: h, AlarmChange: alarm})
-	case r.AlarmAt != "":
-		return placement.Outcome{}, field.Errorf("alarm_at", "must be left out with failed, which changes no alarm")
-	default:
-		return s.ReportAlarm(ctx, placement.ReportAlarm{Hold: h, Version: r.AlarmVersion, Reason: r.Failed})
 	}
+	report := placement.ReportAlarm{Hold: h, Version: r.AlarmVersion, Reason: r.Failed}
+	if r.AlarmAt != "" && report.Validate() == nil {
+		return placement.Outcome{}, field.Errorf("alarm_at", "must be left out with failed, which changes no alarm")
+	}
+	return s.ReportAlarm(ctx, report)
 }
 
 func alarmChange(version int64, at, nextAt contracts.RequestTime) (placement.AlarmChange, error) {
