@@ -80,8 +80,8 @@ func (r *EventReader) Restart() { r.q.After = "" }
 
 // CompareEvents orders two events of one identity, or of one member, as they happened; it is for [slices.SortFunc]. Of
 // an identity it compares the token, then the phase, then the time; of a member the incarnation, then the epoch, then
-// the status. The order of the feed is another one where two servers have written them: each names its events by its own idea of the
-// time.
+// the status. The order of the feed is another one where two servers have written them: each names its events by its
+// own idea of the time.
 func CompareEvents(a, b contracts.PlacementEvent) int {
 	of := func(e contracts.PlacementEvent) int { return slices.Index(eventOrder, e.To) }
 	if a.Kind != "" {

@@ -191,8 +191,8 @@ func TestReaderDoesNotSpin(t *testing.T) {
 	})
 }
 
-// TestFailuresAndRefusalsOverHTTP: what a server refuses, and what a host cannot activate, is an event of the member and
-// of the locator that asked; the feed has them, too, with the reason (PLC-ONE-4, PLC-LIFE-4).
+// TestFailuresAndRefusalsOverHTTP: what a server refuses, and what a host cannot activate, is an event of the member
+// and of the locator that asked; the feed has them, too, with the reason (PLC-ONE-4, PLC-LIFE-4).
 func TestFailuresAndRefusalsOverHTTP(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		way := &lossy{server: httpapi.New(w.store, httpapi.Development{}, &httpapi.Options{Now: w.now})}

@@ -59,8 +59,8 @@ func (w *world) stuckMember(t *testing.T, h *hangingHost, change func(*cluster.O
 	return m, j
 }
 
-// TestObserverThatHangs: an observer that does not return keeps no one, neither heartbeats nor requests, for longer than
-// a second. When it returns it gets what happened, in its order, and learns of how many events were dropped.
+// TestObserverThatHangs: an observer that does not return keeps no one, neither heartbeats nor requests, for longer
+// than a second. When it returns it gets what happened, in its order, and learns of how many events were dropped.
 func TestObserverThatHangs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		j := &journal{}

@@ -50,8 +50,9 @@ type LocatorOptions struct {
 	// were.
 	Cached int
 
-	// Observe is called for each event, in their order, one at a time. nil drops them. Nothing waits for it for longer than
-	// a second; a thousand events wait for one that takes longer, and those beyond them are dropped: see [Event.Dropped].
+	// Observe is called for each event, in their order, one at a time. nil drops them. Nothing waits for it for longer
+	// than a second; a thousand events wait for one that takes longer, and those beyond them are dropped: see
+	// [Event.Dropped].
 	Observe func(Event)
 }
 

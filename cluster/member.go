@@ -96,8 +96,9 @@ type Options struct {
 	// never: what is active stays where it is, which suffices where IdleAfter ends most activations soon.
 	Rebalance *Rebalance
 
-	// Observe is called for each event, in their order, one at a time. nil drops them. Nothing waits for it for longer than
-	// a second; a thousand events wait for one that takes longer, and those beyond them are dropped: see [Event.Dropped].
+	// Observe is called for each event, in their order, one at a time. nil drops them. Nothing waits for it for longer
+	// than a second; a thousand events wait for one that takes longer, and those beyond them are dropped: see
+	// [Event.Dropped].
 	Observe func(Event)
 
 	clock term.Clock // nil means the process's clocks

@@ -170,10 +170,10 @@ func (p *process) Deactivate(context.Context, cluster.Activation, error) {
 	}
 }
 
-// TestFaultsTogether: members are killed, their joins are slow, responses are lost to them and to the callers, and calls
-// of their hosts hang, all in the same seconds, over HTTP with two servers. No state that was stored is lost, and no two
-// are at work on one identity at a time (PLC-ONE-5, PLC-LOCK-4). The longest time without a stored state is within what
-// the bounds add up to.
+// TestFaultsTogether: members are killed, their joins are slow, responses are lost to them and to the callers, and
+// calls of their hosts hang, all in the same seconds, over HTTP with two servers. No state that was stored is lost, and
+// no two are at work on one identity at a time (PLC-ONE-5, PLC-LOCK-4). The longest time without a stored state is
+// within what the bounds add up to.
 func TestFaultsTogether(t *testing.T) {
 	rounds, seeds := 4, uint64(2)
 	if os.Getenv("LEASEHOLD_TEST_DEEP") != "" {
@@ -190,8 +190,8 @@ func faultsTogether(t *testing.T, w *world, rounds int, r *rand.Rand) {
 	const (
 		ttl, within, grace = 6 * time.Second, 2 * time.Second, time.Second
 		lost, slow         = 2 * time.Second, 1500 * time.Millisecond
-		// A member dies, and the claim of the next one is given to one whose responses are lost; its host hangs at Activate,
-		// which is paused then, and so does that of the next one.
+		// A member dies, and the claim of the next one is given to one whose responses are lost; its host hangs at
+		// Activate, which is paused then, and so does that of the next one.
 		hanging = within + within + time.Second + time.Second // ActivateWithin, DeactivateWithin, the pause, and the caller's
 		bound   = ttl + lost + time.Second + 2*hanging
 	)

@@ -22,8 +22,7 @@ const (
 )
 
 // Tx is a transaction: a *sql.Tx. A *sql.DB is none, and does not compile: between a check by itself and the write
-// another
-// token can pass. In a transaction no other one does before the commit, and a rollback takes the check back.
+// another token can pass. In a transaction no other one does before the commit, and a rollback takes the check back.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -32,9 +31,8 @@ type Tx interface {
 }
 
 // SQL compares tokens in a database, in the transaction that writes: [SQL.Do] is the way to use it. With isolation
-// levels above READ COMMITTED,
-// PostgreSQL and MySQL can end a transaction that met another one with an error of theirs (a serialization failure or a
-// deadlock): roll back, and run it again.
+// levels above READ COMMITTED, PostgreSQL and MySQL can end a transaction that met another one with an error of theirs
+// (a serialization failure or a deadlock): roll back, and run it again.
 type SQL struct {
 	dialect Dialect
 	table   string
@@ -64,9 +62,8 @@ func NewSQL(d Dialect, o *SQLOptions) (*SQL, error) {
 	return s, nil
 }
 
-// Do runs a function in a transaction in which the lease has passed for the resource, see [SQL.Check], and commits
-// it. With
-// an error of the function, or a panic, it is rolled back, and nothing is changed.
+// Do runs a function in a transaction in which the lease has passed for the resource, see [SQL.Check], and commits it.
+// With an error of the function, or a panic, it is rolled back, and nothing is changed.
 //
 //	err := fences.Do(ctx, db, "ledger", l.Lease(), func(tx *sql.Tx) error {
 //		_, err := tx.ExecContext(ctx, "INSERT INTO ledger …")
@@ -217,10 +214,9 @@ func (s *SQL) Schema() string {
 		text(MaxSubjectBytes) + " NOT NULL, token BIGINT NOT NULL, checked_at BIGINT NOT NULL)"
 }
 
-// Check lets a lease pass and remembers it in the table of [SQL.Schema], for a resource without columns of its own.
-// In the
-// transaction of the effect the two are one step: others that check the same resource wait until the transaction ends.
-// One statement, in MySQL two, and for a rejection another one. For errors see [SQL.Update] and [Store].
+// Check lets a lease pass and remembers it in the table of [SQL.Schema], for a resource without columns of its own. In
+// the transaction of the effect the two are one step: others that check the same resource wait until the transaction
+// ends. One statement, in MySQL two, and for a rejection another one. For errors see [SQL.Update] and [Store].
 func (s *SQL) Check(ctx context.Context, tx Tx, resource string, l Lease) error {
 	if err := checkResource(resource); err != nil {
 		return err
@@ -295,9 +291,8 @@ func (s *SQL) placeholder(n int) string {
 	return "?"
 }
 
-// Store returns a [Store] that keeps the tokens in the table of [SQL.Schema]: each check is a transaction by itself.
-// It is
-// for [NewHandler], which knows a number and not its subject: name resources after locks, and others than those of
+// Store returns a [Store] that keeps the tokens in the table of [SQL.Schema]: each check is a transaction by itself. It
+// is for [NewHandler], which knows a number and not its subject: name resources after locks, and others than those of
 // [SQL.Check].
 func (s *SQL) Store(db *sql.DB) Store { return table{s, db} }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
-// TestTimeoutHandler: a handler that goes on beside the 503 of its http.TimeoutHandler is not run again beside the first,
-// whatever the policy says. Around the middleware, its 503 is no outcome: a retry gets what came of the handler.
+// TestTimeoutHandler: a handler that goes on beside the 503 of its http.TimeoutHandler is not run again beside the
+// first, whatever the policy says. Around the middleware, its 503 is no outcome: a retry gets what came of the handler.
 func TestTimeoutHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, atOnce atomic.Int64

@@ -28,8 +28,8 @@ func StoreOutcome(status int, header http.Header) bool {
 // StoreSuccess is a value of Options.Store: it stores what is an answer and leaves the key free after what may be
 // another response next time: 401, 408, 409 with Retry-After, 425, 429, 5xx and a panic. It is for handlers that have
 // no effect when they fail, such as those whose only effect is one transaction: of others a retry repeats the effect.
-// Put
-// an [http.TimeoutHandler] around the middleware, not into it: in it, its 503 is stored, because its handler goes on.
+// Put an [http.TimeoutHandler] around the middleware, not into it: in it, its 503 is stored, because its handler goes
+// on.
 func StoreSuccess(status int, header http.Header) bool {
 	switch status {
 	case http.StatusConflict:
@@ -41,9 +41,9 @@ func StoreSuccess(status int, header http.Header) bool {
 	}
 }
 
-// goesOn reports whether a handler still works although it has responded: an [http.TimeoutHandler] responds 503
-// beside the
-// handler in it. That is an outcome, whatever Options.Store says: with a free key a retry would run beside the first.
+// goesOn reports whether a handler still works although it has responded: an [http.TimeoutHandler] responds 503 beside
+// the handler in it. That is an outcome, whatever Options.Store says: with a free key a retry would run beside the
+// first.
 func goesOn(h http.Handler, status int) bool {
 	return status == http.StatusServiceUnavailable && reflect.TypeOf(h) == timeoutHandler
 }
@@ -51,10 +51,8 @@ func goesOn(h http.Handler, status int) bool {
 var timeoutHandler = reflect.TypeOf(http.TimeoutHandler(nil, 0, ""))
 
 // ProxyError is an ErrorHandler of [net/http/httputil.ReverseProxy]. It responds 502, and says [NothingDone] of a
-// request
-// that was not sent, because there was no connection to the server behind it: its key is free, and a retry is sent.
-// What
-// was sent and has no response is an outcome, as the proxy's own 502 is.
+// request that was not sent, because there was no connection to the server behind it: its key is free, and a retry is
+// sent. What was sent and has no response is an outcome, as the proxy's own 502 is.
 func ProxyError(w http.ResponseWriter, r *http.Request, err error) {
 	if lease.NeverSent(err) {
 		NothingDone(r)

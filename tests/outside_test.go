@@ -10,8 +10,8 @@ import (
 )
 
 // outside is a store behind a network, for a test in virtual time: its requests are carried out outside the bubble, by
-// goroutines whose channels are not the bubble's, so that time stands still while one is under way. The store's clock is
-// the bubble's, as the latest request had it.
+// goroutines whose channels are not the bubble's, so that time stands still while one is under way. The store's clock
+// is the bubble's, as the latest request had it.
 type outside struct {
 	calls chan *outsideCall
 	idle  chan *outsideCall // with channels that were made outside

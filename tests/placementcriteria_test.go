@@ -54,9 +54,9 @@ var placementCriteria = []struct {
 	{"PLC-LIFE-5: states and events have their time", life5},
 }
 
-// TestPlacementCriteria: each criterion holds by the rules on a store, and over HTTP with two servers, of which each gets
-// every other request of a client, on a store of each kind: in a run that is not deep, those over the network are one of
-// them. The time is virtual.
+// TestPlacementCriteria: each criterion holds by the rules on a store, and over HTTP with two servers, of which each
+// gets every other request of a client, on a store of each kind: in a run that is not deep, those over the network are
+// one of them. The time is virtual.
 func TestPlacementCriteria(t *testing.T) {
 	t.Parallel()
 	network := map[string]func(*testing.T) newStore{

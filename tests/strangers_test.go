@@ -18,9 +18,9 @@ import (
 	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
-// TestStrangersFillNoDisk: 10,000 requests without a token, in a deep run 40,000, write less than 1 MB of log and audit,
-// where a record of each would be more; also where both share a file system of 16 MB with the store. All renewals of
-// another caller succeed meanwhile, and who had its lock is still known to the server afterwards.
+// TestStrangersFillNoDisk: 10,000 requests without a token, in a deep run 40,000, write less than 1 MB of log and
+// audit, where a record of each would be more; also where both share a file system of 16 MB with the store. All
+// renewals of another caller succeed meanwhile, and who had its lock is still known to the server afterwards.
 func TestStrangersFillNoDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -61,10 +61,8 @@ func bury(ctx context.Context, client Client, url string, l letter) error {
 }
 
 // Bury sends a message of a queue to the queue's dead-letter queue, by its own policy; false means that it has none.
-// The
-// group is empty if the message has none.
-// The caller needs sqs:GetQueueAttributes and sqs:GetQueueUrl of the queue, and sqs:GetQueueUrl and sqs:SendMessage of
-// the other one. The message has to be deleted then.
+// The group is empty if the message has none. The caller needs sqs:GetQueueAttributes and sqs:GetQueueUrl of the queue,
+// and sqs:GetQueueUrl and sqs:SendMessage of the other one. The message has to be deleted then.
 func (h *Hider) Bury(ctx context.Context, queueARN, id, body, group string) (buried bool, err error) {
 	url, err := h.url(ctx, queueARN)
 	if err != nil {

@@ -49,8 +49,7 @@ func seconds(d time.Duration) int64 {
 }
 
 // Hider hides messages that another process received, such as the platform of a Lambda function, and sends those that
-// no
-// retry can help to their dead-letter queue. Its methods may be called from several goroutines at once.
+// no retry can help to their dead-letter queue. Its methods may be called from several goroutines at once.
 type Hider struct {
 	client Client
 

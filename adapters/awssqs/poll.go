@@ -33,8 +33,8 @@ type Delivery struct {
 // Result says what to do with a delivery.
 type Result struct {
 	Done bool // the work is done: delete the message
-	// Dead: no retry can help. The message is sent to the queue's dead-letter queue and deleted. Where there is none, Done
-	// decides; where it cannot be sent, it becomes visible again, so that it gets there by the queue's own count
+	// Dead: no retry can help. The message is sent to the queue's dead-letter queue and deleted. Where there is none,
+	// Done decides; where it cannot be sent, it becomes visible again, so that it gets there by the queue's own count
 	Dead       bool
 	RetryAfter time.Duration // otherwise: when it becomes visible again; 0 means when its visibility timeout ends
 }

@@ -349,8 +349,8 @@ func TestPollOptions(t *testing.T) {
 	}
 }
 
-// TestDead: what no retry can help is in the dead-letter queue and gone. Where there is none, what is done is deleted and
-// the rest comes again; where it cannot be sent there, both come again.
+// TestDead: what no retry can help is in the dead-letter queue and gone. Where there is none, what is done is deleted
+// and the rest comes again; where it cannot be sent there, both come again.
 func TestDead(t *testing.T) {
 	for name, c := range map[string]struct {
 		redrive bool

@@ -303,8 +303,8 @@ func TestHider(t *testing.T) {
 	})
 }
 
-// TestBury: a message goes to the dead-letter queue of its queue's policy, with its body and its group; without a policy
-// it goes nowhere, and what cannot be sent is an error. A FIFO queue takes it once.
+// TestBury: a message goes to the dead-letter queue of its queue's policy, with its body and its group; without a
+// policy it goes nowhere, and what cannot be sent is an error. A FIFO queue takes it once.
 func TestBury(t *testing.T) {
 	for _, kind := range []string{"", ".fifo"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -158,8 +158,8 @@ func (b *queueBench) letters() (all []string) {
 }
 
 // TestTargetAway: 50 jobs whose target is away, for less than a minute and for an hour, as a port that refuses
-// connections and as a proxy that responds 503. In the end all are READY, no run is counted as failed, nothing is in the
-// dead-letter queue. While it is away it has a request of each message that had begun, and one for each pause: the
+// connections and as a proxy that responds 503. In the end all are READY, no run is counted as failed, nothing is in
+// the dead-letter queue. While it is away it has a request of each message that had begun, and one for each pause: the
 // pauses double from a second to a minute, and each is at least half of that. The store has two for each of those.
 func TestTargetAway(t *testing.T) {
 	const jobs, concurrency = 50, 4
@@ -217,8 +217,8 @@ func TestTargetAway(t *testing.T) {
 	}
 }
 
-// TestDeadLetters: a message that names no job, and one whose job has used up its tries, are in the dead-letter queue as
-// soon as that is known; one whose job failed for good is done.
+// TestDeadLetters: a message that names no job, and one whose job has used up its tries, are in the dead-letter queue
+// as soon as that is known; one whose job failed for good is done.
 func TestDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newQueueBench(t, 0)

@@ -44,10 +44,8 @@ type Hider interface {
 //
 // Messages are worked on concurrently, those of one group of a FIFO queue in order. Exactly the messages to retry are
 // listed as failed, and hidden until the lock in their way expires; those that no retry can help are sent to the
-// queue's
-// dead-letter queue at once, or stay until it has them. After a message of a FIFO group that is retried, the later
-// ones of its group are returned
-// unprocessed, so that their order is kept.
+// queue's dead-letter queue at once, or stay until it has them. After a message of a FIFO group that is retried, the
+// later ones of its group are returned unprocessed, so that their order is kept.
 //
 // Work is cancelled before the end of the invocation, and its message is made visible at once. Work that ignores this
 // is abandoned, and its message listed as failed.
@@ -218,9 +216,8 @@ func (b *batch) one(ctx context.Context, r events.SQSMessage) (a tasks.Result) {
 	return b.worker.Deliver(ctx, m)
 }
 
-// bury sends a message that no retry can help to its dead-letter queue. It returns whether the message can go:
-// without a
-// dead-letter queue, if there is nothing left to do.
+// bury sends a message that no retry can help to its dead-letter queue. It returns whether the message can go: without
+// a dead-letter queue, if there is nothing left to do.
 func (b *batch) bury(ctx context.Context, r events.SQSMessage, done bool) bool {
 	if b.hider == nil {
 		return false // by the queue's own count

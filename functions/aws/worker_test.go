@@ -228,8 +228,8 @@ func TestGroupsOfAStandardQueue(t *testing.T) {
 	})
 }
 
-// TestMalformed: what names no analysis goes to the dead-letter queue at once, and is an error in the log. Without one, or
-// if it cannot be sent there, it stays.
+// TestMalformed: what names no analysis goes to the dead-letter queue at once, and is an error in the log. Without one,
+// or if it cannot be sent there, it stays.
 func TestMalformed(t *testing.T) {
 	for name, c := range map[string]struct {
 		change         func(*bench)

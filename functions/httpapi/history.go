@@ -50,8 +50,8 @@ func (a *api) getHistory(c call) (contracts.LeaseHistory, error) {
 	return h, err
 }
 
-// historyQuery reads what a request asks for. An administrator asks about its tenant; what belongs to none, and the other
-// tenants, are for operators.
+// historyQuery reads what a request asks for. An administrator asks about its tenant; what belongs to none, and the
+// other tenants, are for operators.
 func historyQuery(c call) (HistoryQuery, error) {
 	given, err := query(c.Request, "kind", "key", "tenant_id", "cluster", "machine_id", "at")
 	if err != nil {

@@ -130,8 +130,8 @@ func (a *api) heartbeatMember(c call, b *contracts.MemberHeartbeatRequest) (stat
 	return c.member(o, err)
 }
 
-// ofMember is a command that names an incarnation of the path's member and nothing else. An administrator and an operator may name any
-// member, by its whole name, if anyone's may be named.
+// ofMember is a command that names an incarnation of the path's member and nothing else. An administrator and an
+// operator may name any member, by its whole name, if anyone's may be named.
 func (a *api) ofMember(anyone bool, do func(context.Context, placement.Cluster,
 	placement.Incarnation) (placement.MemberOutcome, error)) handler {
 	return command(a, func(c call, b *contracts.MemberRequest) (state contracts.MemberState, err error) {

@@ -31,8 +31,7 @@ func (e *NotBegun) Error() string { return e.Err.Error() }
 func (e *NotBegun) Unwrap() error { return e.Err }
 
 // maxRetryAfter bounds how long a target can ask to be left alone: longer, and a mistake in one header stops a queue
-// for
-// as long as its messages are kept.
+// for as long as its messages are kept.
 const maxRetryAfter = time.Hour
 
 // asked is the time that a response asks for in its header Retry-After, in seconds or as a date; 0 if it does not.
@@ -197,8 +196,7 @@ type Hold struct {
 
 // DeliverHeld is [Worker.Deliver] for a receiver that can hold a message for as long as it likes, with Message.Extend.
 // While the target is away it waits, and the message stays hidden: no delivery of it is used up, and no other message
-// is
-// received in its place. It returns with [TargetAway] only when the process stops, or the message cannot be held.
+// is received in its place. It returns with [TargetAway] only when the process stops, or the message cannot be held.
 func (w *Worker) DeliverHeld(ctx context.Context, m Message, h Hold) Result {
 	for {
 		if err := w.await(ctx, m, h.Stopping); err != nil {

@@ -229,8 +229,8 @@ func TestLongProbe(t *testing.T) {
 	})
 }
 
-// TestReturnedForLonger: a message that its receiver cannot hold is returned for longer with each delivery, because each
-// counts towards the dead-letter queue: twenty of them last for more than an hour.
+// TestReturnedForLonger: a message that its receiver cannot hold is returned for longer with each delivery, because
+// each counts towards the dead-letter queue: twenty of them last for more than an hour.
 func TestReturnedForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(context.Context, once.Lock) (string, error) {

@@ -59,8 +59,8 @@ type Message struct {
 	ID   string // the queue's name for the message, in logs and in the lock's owner
 	Try  string // tells the deliveries of one message apart; empty makes one up
 
-	// Deliveries is how many of the message there were, with this one, if the queue drops what it has delivered too often;
-	// 0 if it does not, or does not say.
+	// Deliveries is how many of the message there were, with this one, if the queue drops what it has delivered too
+	// often; 0 if it does not, or does not say.
 	Deliveries int
 
 	// Sent is when the queue got the message, or a later time at which it was known to have it; zero is unknown, and then
@@ -76,8 +76,8 @@ type Message struct {
 // Result is what to do with a message.
 type Result struct {
 	Done bool // acknowledge: the message has nothing left to do
-	// Dead: retries are of no use, and what the message asks for is not done. It belongs into the dead-letter queue; where
-	// there is none, with Done it is deleted, and Cloud Tasks drops it in any case
+	// Dead: retries are of no use, and what the message asks for is not done. It belongs into the dead-letter queue;
+	// where there is none, with Done it is deleted, and Cloud Tasks drops it in any case
 	Dead       bool
 	RetryAfter time.Duration // unless Done: deliver not before this; 0 leaves it to the queue
 	Outcome    Outcome

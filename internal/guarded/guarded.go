@@ -1,5 +1,6 @@
-// Package guarded looks at who can change and read the files that grant rights or hold secrets: tokens, keys, passwords,
-// audit events. What everyone can change says nothing of who may do what, and what everyone can read is no secret.
+// Package guarded looks at who can change and read the files that grant rights or hold secrets: tokens, keys,
+// passwords, audit events. What everyone can change says nothing of who may do what, and what everyone can read is no
+// secret.
 //
 // Modes and owners are looked at, of the file and of the folders that it is in; access lists are not. On Windows, which
 // has neither, nothing is found.

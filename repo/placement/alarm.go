@@ -91,8 +91,8 @@ func (c AlarmChange) validate() error {
 	return err
 }
 
-// alarmStep is how an alarm is changed: in one write of the activation, or in a step with an entry. That does not return
-// the document on every store, so it says which phase it is in.
+// alarmStep is how an alarm is changed: in one write of the activation, or in a step with an entry. That does not
+// return the document on every store, so it says which phase it is in.
 type alarmStep struct {
 	joint  bool
 	locked time.Time // of a joint one: the lock phase lasts until then; zero: it is ACTIVE

@@ -18,8 +18,8 @@ type Event struct {
 	ID string    // of the event: unique, and in the order of time but for what EventLag says
 	At time.Time // the store's time of the change
 
-	// Member is set for the change of a member, and the identity for that of an activation, whose owner Member is then; of
-	// claims that were refused it is who claimed, if that was a member.
+	// Member is set for the change of a member, and the identity for that of an activation, whose owner Member is then;
+	// of claims that were refused it is who claimed, if that was a member.
 	Member   Incarnation
 	Identity Identity
 

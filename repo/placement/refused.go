@@ -106,8 +106,8 @@ func (r *refusals) forget(now time.Time) {
 }
 
 // tellRefused writes an event of a claim that was refused, if it is due. That an identity is active, is being
-// activated, or is placed on another member refuses no one: it says where. What there is no cluster for leaves nothing. A write that fails is none of
-// the caller's business.
+// activated, or is placed on another member refuses no one: it says where. What there is no cluster for leaves nothing.
+// A write that fails is none of the caller's business.
 func (s *Service) tellRefused(ctx context.Context, c Claim, o Outcome) {
 	switch o.Code {
 	case Undetermined, NoEligibleMember:

@@ -30,7 +30,8 @@ func (w *world) wantRefusals(want ...string) {
 }
 
 // TestRefusedClaimsAreEvents: a claim that leaves its identity without a member is an event, again after longer and
-// longer pauses, with how many there were; a claim of what is active, or placed on another member, is none (PLC-LIFE-4).
+// longer pauses, with how many there were; a claim of what is active, or placed on another member, is none
+// (PLC-LIFE-4).
 func TestRefusedClaimsAreEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -89,8 +90,8 @@ func TestRefusedClaimsDoNotFillTheFeed(t *testing.T) {
 	}
 }
 
-// TestAlarmThatFailedIsAnEvent: the owner alone says that it could not carry an alarm out, of the alarm that it has: that
-// changes nothing but the feed.
+// TestAlarmThatFailedIsAnEvent: the owner alone says that it could not carry an alarm out, of the alarm that it has:
+// that changes nothing but the feed.
 func TestAlarmThatFailedIsAnEvent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -445,8 +445,8 @@ func table(m map[string]string) []string {
 // Exists has the activation that there is, ActivationFailed the reason of the one that this claim began; Locking says
 // when to come back. The codes of other rejections are Undetermined, NoEligibleMember, MemberIneligible, StaleEpoch,
 // RequestIDReused, LateAnswer, Limit, TooLate and TooFar. Of rejections that leave an identity without a member there
-// are events, [Refused]: a write for the first, then fewer and fewer. With Options.MaxIdentities a claim of an identity without a
-// record reads twice where this process has no room in hand for it, and takes some, by one write or two.
+// are events, [Refused]: a write for the first, then fewer and fewer. With Options.MaxIdentities a claim of an identity
+// without a record reads twice where this process has no room in hand for it, and takes some, by one write or two.
 func (s *Service) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err
@@ -677,8 +677,8 @@ func (s *Service) Deactivate(ctx context.Context, c Deactivate) (Outcome, error)
 }
 
 // WriteState replaces the state of an activation; see [WriteState]. One request to the store; with an alarm, as many as
-// [Service.SetAlarm] takes, and its errors. The codes of rejections
-// are StaleToken, NotOwner, WrongPhase, StateChanged and RequestIDReused.
+// [Service.SetAlarm] takes, and its errors. The codes of rejections are StaleToken, NotOwner, WrongPhase, StateChanged
+// and RequestIDReused.
 func (s *Service) WriteState(ctx context.Context, c WriteState) (Outcome, error) {
 	if err := c.Validate(); err != nil {
 		return Outcome{}, err

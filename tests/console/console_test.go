@@ -338,8 +338,8 @@ func TestReadOnly(t *testing.T) {
 	p.local(w)
 }
 
-// asks presses a button that asks for a reason, gives one, and waits until the question is gone: what was done may be seen
-// before that, and another button that is pressed then has its question closed by the first one's answer.
+// asks presses a button that asks for a reason, gives one, and waits until the question is gone: what was done may be
+// seen before that, and another button that is pressed then has its question closed by the first one's answer.
 func (p *tab) asks(button, reason string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`[...document.querySelectorAll('main button')].some((b) => b.innerText.startsWith(%q))`, button),

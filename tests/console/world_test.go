@@ -578,8 +578,8 @@ func (p *tab) hits(keys string) {
 	ask(p, fmt.Sprintf("the keys %q", keys), chromedp.KeyEvent(keys))
 }
 
-// types writes into a field. It looks for the field itself: chromedp has a copy of the page for that, and looks in it for
-// ever, also when the field has gone.
+// types writes into a field. It looks for the field itself: chromedp has a copy of the page for that, and looks in it
+// for ever, also when the field has gone.
 func (p *tab) types(field, keys string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf(`((e) => e?.checkVisibility() && (e.focus(), document.activeElement === e))(document.querySelector(%q))`, field),
