@@ -311,7 +311,8 @@ func TestTokensOfIssuers(t *testing.T) {
 					t.Errorf("%s: %d %s, %v", s.name, status, body, err)
 					continue
 				}
-				if got.At = (contracts.CallerInfo{}).At; got != s.want {
+				got.At, got.Version, got.Commit = contracts.CallerInfo{}.At, "", ""
+				if got != s.want {
 					t.Errorf("%s: %+v, want %+v", s.name, got, s.want)
 				}
 			}

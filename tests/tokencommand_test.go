@@ -91,7 +91,7 @@ func TestTokenCommand(t *testing.T) {
 		{append(root, "LEASEHOLD_TENANT="), "analysis list", 1, "", "needs the scope leasehold:operate or leasehold:worker"},
 		{append(ops, "LEASEHOLD_TENANT="), "analysis list", 0, "", ""},
 		{ops, "lock force-release k --reason r", 1, "", "needs the scope leasehold:admin"},
-		{ops, "--tenant other placement members c", 0, "no members", ""},
+		{ops, "--tenant other placement members c", 0, "", "no members"},
 		{root, "--tenant other placement members c", 1, "", "PERMISSION_DENIED"},
 		{ops, "--tenant other lock list", 1, "", "PERMISSION_DENIED"},
 		{other, "--tenant other lock run k -- echo own", 0, "own", ""},
