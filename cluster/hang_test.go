@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -75,7 +76,7 @@ func TestObserverThatHangs(t *testing.T) {
 		})
 		for n := range 1200 {
 			asked := time.Now()
-			if _, err := ann.Serve(t.Context(), room(fmt.Sprint(n)), nil); err != nil {
+			if _, err := ann.Serve(t.Context(), room(strconv.Itoa(n)), nil); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(asked); took > 1100*time.Millisecond {
@@ -99,7 +100,7 @@ func TestObserverThatHangs(t *testing.T) {
 			t.Errorf("%d events of activations", len(served))
 		}
 		for n, e := range served {
-			if e.Identity != room(fmt.Sprint(n)) || e.Dropped != 0 {
+			if e.Identity != room(strconv.Itoa(n)) || e.Dropped != 0 {
 				t.Fatalf("event %d: %+v", n, e)
 			}
 		}

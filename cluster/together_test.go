@@ -241,7 +241,7 @@ func faultsTogether(t *testing.T, w *world, rounds int, r *rand.Rand) {
 		asking.Go(func() { // who asks for a room all the time, wherever it is
 			for ctx.Err() == nil {
 				trying, cancel := context.WithTimeout(ctx, time.Second)
-				if where, err := l.Activate(trying, room(fmt.Sprint(i)), nil); err == nil {
+				if where, err := l.Activate(trying, room(strconv.Itoa(i)), nil); err == nil {
 					l.Forget(where)
 				}
 				cancel()

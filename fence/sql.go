@@ -210,7 +210,8 @@ func (s *SQL) Schema() string {
 		}
 		return "TEXT"
 	}
-	return "CREATE TABLE IF NOT EXISTS " + s.table + " (resource " + text(MaxResourceBytes) + " NOT NULL PRIMARY KEY, subject " +
+	return "CREATE TABLE IF NOT EXISTS " + s.table + " (resource " + text(MaxResourceBytes) +
+		" NOT NULL PRIMARY KEY, subject " +
 		text(MaxSubjectBytes) + " NOT NULL, token BIGINT NOT NULL, checked_at BIGINT NOT NULL)"
 }
 

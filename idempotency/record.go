@@ -125,7 +125,8 @@ func newRecord(r *recorder, names []string, parts map[string]string) (text strin
 	if len(r.trailer) > 0 {
 		h["Trailer"] = r.sent.Values("Trailer")
 	}
-	kept = record{Version: version, Status: r.status, Header: h.Encode(), Trailer: url.Values(r.trailer).Encode(), Form: asText, Bytes: r.body.Len(),
+	kept = record{Version: version, Status: r.status, Header: h.Encode(), Trailer: url.Values(r.trailer).Encode(),
+		Form: asText, Bytes: r.body.Len(),
 		Parts: parts, body: r.body.Bytes()}
 	body := r.body.String()
 	if !utf8.ValidString(body) || strings.ContainsRune(body, 0) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -395,7 +396,7 @@ func TestPoison(t *testing.T) {
 				}
 				if n := g.failures("a"); n > failures {
 					failures = n
-					if fmt.Sprint(n) != c.failures { // the last one hides nothing: its message is on its way
+					if strconv.FormatInt(n, 10) != c.failures { // the last one hides nothing: its message is on its way
 						ahead.Add(int64(ttl))
 						server.Wake()
 					}

@@ -5,10 +5,10 @@ package tests
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,7 +52,7 @@ func TestTokenFiles(t *testing.T) {
 	t.Cleanup(func() { close(stop); <-replaced })
 
 	// What ends by itself works for so long; what watches is interrupted then.
-	seconds := fmt.Sprint(int(lasts / time.Second))
+	seconds := strconv.Itoa(int(lasts / time.Second))
 	server := []string{"--server", p.url, "--tenant", "acme", "--auth-token-file", path}
 	for name, c := range map[string]struct {
 		program []string

@@ -264,7 +264,7 @@ func (p *poller) handle(ctx context.Context, m types.Message, received time.Time
 	case result.RetryAfter > 0:
 		err = d.Extend(ctx, result.RetryAfter)
 	}
-	if err != nil && !(result.Dead && !result.Done) {
+	if err != nil && (!result.Dead || result.Done) {
 		log.WarnContext(ctx, "a message could not be deleted or hidden; it is delivered again", "done",
 			result.Done, "err", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,7 +79,7 @@ func (b *queueBench) order(jobs int) {
 			Set: docstore.Doc{"status": docstore.String("PENDING")}}); err != nil {
 			b.t.Fatal(err)
 		}
-		if err := b.queue.Enqueue(b.t.Context(), id, fmt.Sprint(i)); err != nil {
+		if err := b.queue.Enqueue(b.t.Context(), id, strconv.Itoa(i)); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -171,7 +172,7 @@ func TestTargetAway(t *testing.T) {
 			return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
 		}
 	}
-	for name, away := range map[string]func(*http.Request) (*http.Response, error){"refused": refused, "503": code(503)} {
+	for name, away := range map[string]func(*http.Request) (*http.Response, error){"refused": refused, "503": code(503)} { //nolint:bodyclose // the transport's user closes it
 		for _, c := range []struct {
 			away time.Duration
 			most int64 // probes

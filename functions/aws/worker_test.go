@@ -89,7 +89,7 @@ func (b *bench) Hide(_ context.Context, _, receipt string, received time.Time, d
 }
 
 // Bury implements [aws.Hider].
-func (b *bench) Bury(_ context.Context, _, id, body, group string) (bool, error) {
+func (b *bench) Bury(_ context.Context, _, id, _, group string) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.noDead || b.fails != nil {

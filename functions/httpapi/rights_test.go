@@ -39,7 +39,7 @@ func TestRights(t *testing.T) {
 	// admits says whether a caller gets as far as to what the operation does.
 	admits := func(method, path, tenant string) bool {
 		at := strings.NewReplacer("{tenant_id}", tenant, "{id}", "1").Replace(path)
-		for _, part := range strings.Split(at, "/") {
+		for part := range strings.SplitSeq(at, "/") {
 			if strings.HasPrefix(part, "{") {
 				at = strings.Replace(at, part, "x", 1)
 			}

@@ -237,7 +237,7 @@ func (s *server) sweep() {
 		s.t.Fatal(got)
 	}
 	worker.Work = func(context.Context, once.Lock) (string, error) {
-		return "", &tasks.NotBegun{Err: errors.New("refused")}
+		return "", &tasks.NotBegunError{Err: errors.New("refused")}
 	}
 	if _, err := analyses.Create(s.t.Context(), analysis.Create{ID: "a4"}); err != nil {
 		s.t.Fatal(err)

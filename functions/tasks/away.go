@@ -16,19 +16,19 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 )
 
-// NotBegun is the error of a [once.Work] that has not begun: what does it cannot be reached, or has refused it for now.
-// That says nothing about the job. It is not counted as a run that failed, and until what does the work is back, its
-// worker begins no other message either: see [Worker.DeliverHeld].
-type NotBegun struct {
+// NotBegunError is the error of a [once.Work] that has not begun: what does it cannot be reached, or has refused it for
+// now. That says nothing about the job. It is not counted as a run that failed, and until what does the work is back,
+// its worker begins no other message either: see [Worker.DeliverHeld].
+type NotBegunError struct {
 	RetryAfter time.Duration // not before this; 0 leaves it to the worker
 	Err        error
 }
 
 // Error is that of Err.
-func (e *NotBegun) Error() string { return e.Err.Error() }
+func (e *NotBegunError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
-func (e *NotBegun) Unwrap() error { return e.Err }
+func (e *NotBegunError) Unwrap() error { return e.Err }
 
 // maxRetryAfter bounds how long a target can ask to be left alone: longer, and a mistake in one header stops a queue
 // for as long as its messages are kept.

@@ -89,7 +89,7 @@ func TestNotBegun(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, err = target.Run(t.Context(), once.Lock{RunID: "a1", Token: 1})
-				n, not := errors.AsType[*tasks.NotBegun](err)
+				n, not := errors.AsType[*tasks.NotBegunError](err)
 				if err == nil || not == c.begun || not && n.RetryAfter != c.after || strings.Contains(err.Error(), "secret") {
 					t.Fatalf("%v: not begun: %v, %+v; want %v after %v", err, not, n, !c.begun, c.after)
 				}
@@ -120,7 +120,7 @@ func TestRealServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = target.Run(t.Context(), once.Lock{RunID: "a1", Token: 1}); !errors.As(err, new(*tasks.NotBegun)) {
+		if _, err = target.Run(t.Context(), once.Lock{RunID: "a1", Token: 1}); !errors.As(err, new(*tasks.NotBegunError)) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestOneProbe(t *testing.T) {
 			at = append(at, time.Since(began))
 			time.Sleep(100 * time.Millisecond)
 			if !up {
-				return "", &tasks.NotBegun{Err: errors.New("refused")}
+				return "", &tasks.NotBegunError{Err: errors.New("refused")}
 			}
 			return "", nil
 		})
@@ -201,7 +201,7 @@ func TestLongProbe(t *testing.T) {
 		var runs atomic.Int32
 		b := newBench(t, func(context.Context, once.Lock) (string, error) {
 			if runs.Add(1) == 1 {
-				return "", &tasks.NotBegun{Err: errors.New("refused")}
+				return "", &tasks.NotBegunError{Err: errors.New("refused")}
 			}
 			time.Sleep(30 * time.Minute)
 			return "", nil
@@ -234,7 +234,7 @@ func TestLongProbe(t *testing.T) {
 func TestReturnedForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(context.Context, once.Lock) (string, error) {
-			return "", &tasks.NotBegun{Err: errors.New("refused")}
+			return "", &tasks.NotBegunError{Err: errors.New("refused")}
 		})
 		b.put("a1", docstore.Doc{})
 		began := time.Now()
@@ -259,7 +259,7 @@ func TestReturnedForLonger(t *testing.T) {
 func TestHeldWhileStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(context.Context, once.Lock) (string, error) {
-			return "", &tasks.NotBegun{RetryAfter: time.Hour, Err: errors.New("refused")}
+			return "", &tasks.NotBegunError{RetryAfter: time.Hour, Err: errors.New("refused")}
 		})
 		b.put("a1", docstore.Doc{})
 		b.deliver()

@@ -46,7 +46,7 @@ const (
 //
 //	2xx                READY. Of a JSON body (by its Content-Type), the member result is the result.
 //	422                FAILED, for good. Of a JSON body, the member failure_reason is the reason.
-//	3xx 401 429 503    the work has not begun, see [NotBegun]; its Retry-After counts. So has it where there is no
+//	3xx 401 429 503    the work has not begun, see [NotBegunError]; its Retry-After counts. So has it where there is no
 //	                   connection: refused, no such name, no TLS, no token
 //	everything else    the run failed and may be tried again: other codes, a connection that ends without a response
 //
@@ -176,7 +176,7 @@ func (t *Target) Run(ctx context.Context, l once.Lock) (string, error) {
 	})
 	if wrong, ok := errors.AsType[*bearer.Error](err); ok {
 		// the deployment is at fault, not the analysis
-		return "", &NotBegun{Err: fmt.Errorf("get a token for the target: %w", wrong.Err)}
+		return "", &NotBegunError{Err: fmt.Errorf("get a token for the target: %w", wrong.Err)}
 	}
 	if err != nil {
 		return "", err
@@ -203,7 +203,7 @@ func (t *Target) send(ctx context.Context, l once.Lock, token string) (*http.Res
 			err = u.Err // the URL may have a secret in its query
 		}
 		if unreached(err, known.Load(), connected.Load()) {
-			return nil, nil, &NotBegun{Err: fmt.Errorf("the target cannot be reached: %w", err)}
+			return nil, nil, &NotBegunError{Err: fmt.Errorf("the target cannot be reached: %w", err)}
 		}
 		return nil, nil, fmt.Errorf("the target did not respond: %w", err)
 	}
@@ -233,7 +233,7 @@ func responded(a *http.Response, body []byte) (string, error) {
 		return "", once.Permanent(fmt.Errorf("the target responded %s", status(a)))
 	case a.StatusCode >= 300 && a.StatusCode <= 399, a.StatusCode == http.StatusUnauthorized,
 		a.StatusCode == http.StatusTooManyRequests, a.StatusCode == http.StatusServiceUnavailable:
-		return "", &NotBegun{RetryAfter: asked(a.Header.Get("Retry-After"), time.Now()),
+		return "", &NotBegunError{RetryAfter: asked(a.Header.Get("Retry-After"), time.Now()),
 			Err: fmt.Errorf("the target responded %s", status(a))}
 	default:
 		return "", fmt.Errorf("the target responded %s", status(a))

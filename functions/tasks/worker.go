@@ -101,7 +101,7 @@ const (
 	Malformed  Outcome = "malformed"   // the message names no analysis, and never will
 	GateFailed Outcome = "gate_failed" // the gate did not respond
 	Damaged    Outcome = "damaged"     // the analysis' document cannot be read, or does not say whether it is locked
-	TargetAway Outcome = "target_away" // what does the work cannot be reached, or has refused it for now: [NotBegun]
+	TargetAway Outcome = "target_away" // what does the work cannot be reached, or has refused it for now: [NotBegunError]
 )
 
 // errUnknown says for the log why there was no run.
@@ -220,7 +220,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 	if a.AnalysisID, a.Token = string(id), o.Token; a.Token != 0 {
 		a.Owner = owner
 	}
-	if n, ok := errors.AsType[*NotBegun](o.Err); ok && !a.Done {
+	if n, ok := errors.AsType[*NotBegunError](o.Err); ok && !a.Done {
 		wait, _ := w.away.open(time.Now())
 		a.Outcome, a.RetryAfter = TargetAway, returned(m, max(wait, n.RetryAfter))
 	}
@@ -244,7 +244,7 @@ func (w *Worker) begun(ctx context.Context, e *entry, l once.Lock) (string, erro
 	taken := time.AfterFunc(probeTime, back)
 	result, err := w.Work(ctx, l)
 	taken.Stop()
-	n, ok := errors.AsType[*NotBegun](err)
+	n, ok := errors.AsType[*NotBegunError](err)
 	if !ok {
 		back()
 		return result, err

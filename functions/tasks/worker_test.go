@@ -122,7 +122,7 @@ func TestOutcomes(t *testing.T) {
 		{
 			name: "not begun", before: docstore.Doc{"lockFailures": docstore.Int(4)},
 			work: func(context.Context, once.Lock) (string, error) {
-				return "", fmt.Errorf("call: %w", &tasks.NotBegun{RetryAfter: 90 * time.Second, Err: errors.New("refused")})
+				return "", fmt.Errorf("call: %w", &tasks.NotBegunError{RetryAfter: 90 * time.Second, Err: errors.New("refused")})
 			},
 			want: tasks.Result{Outcome: tasks.TargetAway, RetryAfter: 90 * time.Second}, says: "refused",
 		},

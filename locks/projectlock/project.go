@@ -206,7 +206,8 @@ func (p *Project) once(ctx, within context.Context, a *attempt) (*held, error) {
 		turn: make(chan struct{}, 1),
 	}
 	h.set(g)
-	h.term = term.New(fencing.With(within, fencing.OfLock(h.service.LockKey, 0, h.token)), p.clock, g.begin.End(g.lasts), expired)
+	h.term = term.New(fencing.With(within, fencing.OfLock(h.service.LockKey, 0, h.token)), p.clock,
+		g.begin.End(g.lasts), expired)
 	h.ctx, h.cancel = context.WithCancel(context.WithoutCancel(within))
 	if err := h.term.Check(); err != nil { // the process was stopped for longer than the lease
 		h.term.Cancel(err)

@@ -15,7 +15,8 @@ import (
 func AmbiguousPlacements(t *testing.T, newStore func(t *testing.T, now func() time.Time) (docstore.Store, Faults)) {
 	everyFate(t, newStore, ambiguousPlacement,
 		"join", "replace", "beat", "offer", "drain member", "leave", "evict", "sweep",
-		"claim", "claim at once", "take over", "activated", "fail", "write", "write with an alarm", "alarm", "fire", "fire what is free", "transfer",
+		"claim", "claim at once", "take over", "activated", "fail", "write", "write with an alarm", "alarm", "fire",
+		"fire what is free", "transfer",
 		"deactivate")
 }
 

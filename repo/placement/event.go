@@ -23,7 +23,8 @@ type Event struct {
 	Member   Incarnation
 	Identity Identity
 
-	From, To string // a Status, or a Phase; From is empty where the change does not depend on it. To can be Refused, AlarmFailed
+	// a Status, or a Phase; From is empty where the change does not depend on it. To can be Refused and AlarmFailed
+	From, To string
 	Epoch    int64  // that the change began, or by which it was decided; 0 for what an owner does
 	Token    int64  // of the activation after the change
 	Moved    int    // partitions that changed hands with the epoch

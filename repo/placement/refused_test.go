@@ -3,6 +3,7 @@ package placement_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func TestRefusedClaimsDoNotFillTheFeed(t *testing.T) {
 	w := newWorld(t)
 	w.join("ann", func(j *placement.Join) { j.TTL = time.Hour })
 	for i := range 25_000 {
-		w.want(w.claim(placement.Identity{Kind: "hall", ID: fmt.Sprint(i)}).Code, placement.NoEligibleMember)
+		w.want(w.claim(placement.Identity{Kind: "hall", ID: strconv.Itoa(i)}).Code, placement.NoEligibleMember)
 		w.clock.Advance(time.Millisecond)
 	}
 	if got := len(w.refusals()); got != 30 {
