@@ -83,7 +83,11 @@ func ExampleSQL_Do() {
 	fmt.Println(book(fence.Lease{Subject: "lock/ledger", Token: 42}, "interest"))
 	fmt.Println(book(fence.Lease{Subject: "lock/ledger", Token: 41}, "rent", "wages"))
 	fmt.Println(errors.Is(book(fence.Lease{Subject: "run/invoice-7", Token: 43}, "fee"), fence.ErrOtherSubject))
-	// Output: <nil> <nil> STALE_TOKEN: token 41, after 42: its holder has lost the lock and must stop true
+	// Output:
+	// <nil>
+	// <nil>
+	// STALE_TOKEN: token 41, after 42: its holder has lost the lock and must stop
+	// true
 }
 
 // An effect that is made once needs no token: a row with a unique key in its own transaction says whether it was made,
@@ -116,7 +120,9 @@ func Example_uniqueRow() {
 	fmt.Println(errors.Join(pay("ann", "k1", 30), pay("ann", "k1", 30), pay("ann", "k2", 5)))
 	var balance int
 	fmt.Println(db.QueryRowContext(ctx, "SELECT balance FROM accounts").Scan(&balance), balance)
-	// Output: <nil> <nil> 65
+	// Output:
+	// <nil>
+	// <nil> 65
 }
 
 // A service keeps the highest token of each order, and its callers send the token of the lock that they hold. Behind a
