@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -354,10 +355,20 @@ func TestStateWithAlarm(t *testing.T) {
 		if _, err := ann.Serve(t.Context(), room("lobby"), nil); err != nil {
 			t.Fatal(err)
 		}
-		requests := map[string]int{}
-		lose := false
+		var (
+			mu       sync.Mutex
+			requests = map[string]int{}
+			lose     atomic.Bool
+		)
+		sent := func(request string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return requests[request]
+		}
 		ann.p.set(func(request string) (error, bool) {
-			if requests[request]++; lose && (request == "write" || request == "alarm") {
+			mu.Lock()
+			defer mu.Unlock()
+			if requests[request]++; lose.Load() && (request == "write" || request == "alarm") {
 				return errors.New("lost"), requests[request]%2 == 0
 			}
 			return nil, false
@@ -367,14 +378,14 @@ func TestStateWithAlarm(t *testing.T) {
 			defer cancel()
 			return ann.WriteStateAndAlarm(ctx, room("lobby"), []byte(state), time.Now().Add(in))
 		}
-		if err := write(time.Minute, "one", time.Hour); err != nil || requests["write"] != 1 || requests["alarm"] != 0 {
-			t.Fatalf("%v, %v", requests, err)
+		if err := write(time.Minute, "one", time.Hour); err != nil || sent("write") != 1 || sent("alarm") != 0 {
+			t.Fatalf("%d writes, %d alarms, %v", sent("write"), sent("alarm"), err)
 		}
 		if a := w.record(room("lobby")); string(a.State) != "one" || a.AlarmVersion != 1 || a.AlarmAt == "" {
 			t.Errorf("%+v", a)
 		}
 		for i := range 4 {
-			lose = true
+			lose.Store(true)
 			if i%2 == 0 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				if err := ann.SetAlarm(ctx, room("lobby"), time.Now().Add(time.Duration(i+2)*time.Hour)); err == nil {
@@ -385,7 +396,7 @@ func TestStateWithAlarm(t *testing.T) {
 			if err := write(time.Second, "lost", time.Hour); err == nil {
 				t.Error("the response was not lost")
 			}
-			lose = false
+			lose.Store(false)
 			if err := write(time.Minute, fmt.Sprint("after ", i), time.Minute); err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -143,12 +145,23 @@ func (c *counting) Write(ctx context.Context, w ...docstore.Write) (docstore.Res
 // has requests of that one alone. When it is back, they begin at once.
 func TestOneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var at []time.Duration
-		began, up := time.Now(), false
+		var (
+			mu sync.Mutex
+			at []time.Duration
+			up atomic.Bool
+		)
+		runs := func() []time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(at)
+		}
+		began := time.Now()
 		b := newBench(t, func(context.Context, once.Lock) (string, error) {
+			mu.Lock()
 			at = append(at, time.Since(began))
+			mu.Unlock()
 			time.Sleep(100 * time.Millisecond)
-			if !up {
+			if !up.Load() {
 				return "", &tasks.NotBegunError{Err: errors.New("refused")}
 			}
 			return "", nil
@@ -170,22 +183,23 @@ func TestOneProbe(t *testing.T) {
 			}()
 		}
 		time.Sleep(40 * time.Second)
-		probes := len(at)
+		away := runs()
+		probes := len(away)
 		if probes < 6 || probes > 8 || counted.writes.Load() != int64(2*probes) { // 1, 2, 4 … s, each half of it at least
-			t.Errorf("%d probes, %d writes: %v", probes, counted.writes.Load(), at)
+			t.Errorf("%d probes, %d writes: %v", probes, counted.writes.Load(), away)
 		}
 		for i := 1; i < probes; i++ {
-			if least := time.Second << (i - 1) / 2; at[i]-at[i-1] < least {
-				t.Errorf("a probe %v after the one before, want %v", at[i]-at[i-1], least)
+			if least := time.Second << (i - 1) / 2; away[i]-away[i-1] < least {
+				t.Errorf("a probe %v after the one before, want %v", away[i]-away[i-1], least)
 			}
 		}
-		up = true
+		up.Store(true)
 		for range messages {
 			if a := <-done; a.Outcome != once.Ready {
 				t.Errorf("%+v", a)
 			}
 		}
-		if n := len(at) - probes; n != messages {
+		if n := len(runs()) - probes; n != messages {
 			t.Errorf("%d runs of %d messages", n, messages)
 		}
 		if log := b.log.String(); strings.Count(log, "the target is away: no message begins") != probes ||
