@@ -387,7 +387,10 @@ describe('an attempt', () => {
 
   test('counts the time of a silent gate anew when it has responded', async () => {
     const { clock, server, runs, skipped, granted, done } = world()
-    server.answers.push(() => new TypeError('fetch failed'), ...Array<ReturnType<typeof skipped>>(8).fill(skipped({ reason: 'locked', retry_after_ms: 5000 })), () => new TypeError('fetch failed'), granted(), done)
+    const next = [() => new TypeError('fetch failed'), ...Array<ReturnType<typeof skipped>>(8).fill(skipped({ reason: 'locked', retry_after_ms: 5000 })), () => new TypeError('fetch failed'), granted(), done]
+    // What is given up on the way, in the background, takes no answer of another request away.
+    const answer: (typeof server.answers)[number] = (sent) => (sent.body['give_up'] ? new Response(null, { status: 204 }) : next.shift()?.(sent))
+    server.answers.push(...Array<typeof answer>(100).fill(answer))
     assert.equal((await clock.until(runs.run('pay', () => 'paid', { wait: 60_000, retryFor: 1500 }))).status, 'ready')
   })
 })
