@@ -19,7 +19,8 @@ times=$(mktemp)
 notes=$(mktemp) # what was not looked at
 failed=()
 
-# check runs steps, and those whose names a + joins side by side: steps that mostly keep one core busy. The first that fails ends everything.
+# check runs steps, and those whose names a + joins side by side: steps that mostly keep one core busy. What runs beside
+# something else ignores interrupts, so a step that tests them runs alone. The first that fails ends everything.
 check() {
   local group step code pids logs i
   for step in ${*//+/ }; do
