@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/examples/internal/start"
+	"github.com/leasehold-dev/leasehold/idempotency"
 )
 
 // shops is how many processes the shop has.
@@ -25,6 +26,7 @@ type front struct {
 	addresses [shops]atomic.Pointer[string]
 	turn      atomic.Uint32
 	killed    atomic.Int64 // processes
+	died      sync.Map     // the keys of requests whose process was killed
 	stop      context.CancelFunc
 	running   sync.WaitGroup
 }
@@ -35,9 +37,13 @@ func openFront(ctx context.Context, dir, bank string) (*front, error) {
 	f.Transport = &http.Transport{DialContext: f.dial, DisableKeepAlives: true} // each request has its turn
 	f.Rewrite = func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: "shop"})
+		if _, ok := f.died.Load(r.In.Header.Get(idempotency.Header)); ok {
+			r.Out.Header.Del(killHeader) // those who wait would have one process after the other killed
+		}
 		r.Out.Host = r.In.Host // the host is a part of what is compared: the same request has the same one everywhere
 	}
-	f.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
+	f.ErrorHandler = func(w http.ResponseWriter, r *http.Request, _ error) {
+		f.died.Store(r.Header.Get(idempotency.Header), true)
 		http.Error(w, "the process was killed", http.StatusBadGateway)
 	}
 	for i := range f.addresses {

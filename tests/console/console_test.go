@@ -227,7 +227,7 @@ func (p *tab) check(text string) *tab {
 }
 
 var people = bearers{
-	"t0ken-of-ann":  {Subject: "ann", Tenant: "acme"},
+	"t0ken-of-ann":  {Subject: "ann", Tenant: "acme", Rights: httpapi.MachineIDs},
 	"t0ken-of-root": {Subject: "root", Tenant: "acme", Rights: httpapi.AllRights},
 	"t0ken-of-eve":  {Subject: "eve", Tenant: "acmf", Rights: httpapi.AllRights &^ httpapi.Operate},
 }
