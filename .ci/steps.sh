@@ -5,6 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 golangci=v2.15.0
 govulncheck=v1.8.0
+actionlint=v1.7.12
 tools=$PWD/.ci/tmp
 mkdir -p "$tools"
 # What is compiled is compiled once: without paths of this machine, so that Go finds it in another folder, too; without cgo, as releases are; and go test's
@@ -220,6 +221,14 @@ step_vulnerabilities() {
   else
     skipped "govulncheck: SKIPPED, its database $vulndb cannot be reached; known vulnerabilities were NOT looked for. Set GOVULNDB to a mirror"
   fi
+}
+
+# The workflows of GitHub: their syntax, their expressions, and with shellcheck their commands, where it is there.
+step_workflows() {
+  unless_changed .github
+  "$tools/actionlint" -version 2>/dev/null | grep -q "${actionlint#v}" ||
+    GOBIN=$tools go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint"
+  "$tools/actionlint" .github/workflows/*.yml
 }
 
 # The OpenAPI linter; generators and a mock server that others wrote.

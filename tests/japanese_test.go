@@ -75,3 +75,55 @@ func TestJapanese(t *testing.T) {
 		}
 	}
 }
+
+// TestJapaneseReadme: a reader of the README in Japanese finds every page that the one in English leads to, and each of
+// its qualifications: what is not released, what was tried with emulators, what Redis needs, who can connect.
+func TestJapaneseReadme(t *testing.T) {
+	t.Parallel()
+	links := func(page string) map[string]bool {
+		text, err := os.ReadFile(filepath.Join("..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, m := range pageLink.FindAllStringSubmatch(string(text), -1) {
+			found[strings.TrimSuffix(strings.TrimSuffix(m[1], ".md"), ".ja")] = true
+		}
+		for _, m := range qualified.FindAllString(string(text), -1) {
+			found[sayings[m]] = true
+		}
+		return found
+	}
+	english, japanese := links("README.md"), links("README.ja.md")
+	for _, saying := range sayings {
+		if !english[saying] {
+			t.Errorf("README.md has no qualification %q", saying)
+		}
+	}
+	for link := range english {
+		if !japanese[link] {
+			t.Errorf("README.ja.md has no %s, README.md has", link)
+		}
+	}
+}
+
+// sayings are the qualifications of the README in both languages, and what they are about.
+var sayings = map[string]string{
+	"released yet":                 "that nothing is released",
+	"まだリリースはありません":                 "that nothing is released",
+	"emulators)":                   "emulators",
+	"エミュレーター）":                     "emulators",
+	"`appendfsync always`":         "what Redis needs",
+	"listens on this machine only": "who can connect",
+	"このマシンの中からしか接続できません":        "who can connect",
+	"does not replicate SQLite": "that SQLite is not replicated",
+	"SQLite を複製せず":              "that SQLite is not replicated",
+}
+
+var qualified = func() *regexp.Regexp {
+	var all []string
+	for saying := range sayings {
+		all = append(all, regexp.QuoteMeta(saying))
+	}
+	return regexp.MustCompile(strings.Join(all, "|"))
+}()

@@ -181,53 +181,47 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// TestReadmePrograms runs the README's first programs: in Go, and in Python where there is one. .ci/sdk/typescript runs
-// the one in TypeScript.
+// TestReadmePrograms runs the README's programs as it says: the one in Go in a folder beside the sources, with its line
+// for the module, and the one in Python where there is Python. .ci/sdk/typescript runs the one in TypeScript.
 func TestReadmePrograms(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--store", "memory")
-	run := func(name, text string, command ...string) {
+	sources, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(language, file, text, command string) {
 		t.Helper()
-		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "http://127.0.0.1:8080", p.url)), 0o600); err != nil {
+		dir := t.TempDir()
+		text = strings.ReplaceAll(text, "http://127.0.0.1:8080", p.url)
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], file)...)
-		cmd.Dir = ".."
-		cmd.Env = append(environment(), "PYTHONPATH="+filepath.Join("sdk", "python", "src"), "PYTHONDONTWRITEBYTECODE=1")
-		out, err := cmd.CombinedOutput()
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "../leasehold", sources))
+		cmd.Dir = dir
+		cmd.Env = append(environment(), "PYTHONPATH="+filepath.Join(sources, "sdk", "python", "src"), "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.Output()
 		if token, _ := strings.CutPrefix(strings.TrimSpace(string(out)), "deployed "); err != nil || len(token) < 10 {
-			t.Errorf("%s: %v\n%s", name, err, out)
+			if e, ok := errors.AsType[*exec.ExitError](err); ok {
+				out = append(out, e.Stderr...)
+			}
+			t.Errorf("the program in %s: %v\n%s", language, err, out)
 		}
 	}
-	run("main.go", `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-
-	"github.com/leasehold-dev/leasehold/client"
-	"github.com/leasehold-dev/leasehold/locks"
-)
-
-func deploy(_ context.Context, token int64) error {
-	fmt.Println("deployed", token)
-	return nil
-}
-
-func work(ctx context.Context) error {
-`+blocks(t, "README.md", "go")[0]+`
-}
-
-func main() {
-	if err := work(context.Background()); err != nil {
-		log.Fatal(err)
+	var module string
+	for _, block := range blocks(t, "README.md", "sh") {
+		if strings.HasPrefix(block, "go mod init ") {
+			module = block
+		}
 	}
-}
-`, "go", "run")
-	if python, err := exec.LookPath("python3"); err == nil {
-		run("main.py", `deploy = lambda token: print("deployed", token)`+"\n"+blocks(t, "README.md", "python")[0], python)
+	if module == "" {
+		t.Error("the README has no line that makes a module")
+	}
+	if runtime.GOOS != "windows" {
+		run("Go", "main.go", blocks(t, "README.md", "go")[0], module+" && go run .")
+	}
+	if _, err := exec.LookPath("python3"); err == nil && runtime.GOOS != "windows" {
+		run("Python", "main.py", blocks(t, "README.md", "python")[0], "python3 main.py")
 	}
 }
 
@@ -334,7 +328,8 @@ func steady(object map[string]any) map[string]any {
 func TestHouseIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"LICENSE", "Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
-		"CHANGELOG.md"} {
+		"CHANGELOG.md", "SECURITY.md", "SUPPORT.md", "CODE_OF_CONDUCT.md", ".github/CODEOWNERS",
+		".github/pull_request_template.md", ".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"} {
 		if _, err := os.Stat(filepath.Join("..", file)); err != nil {
 			t.Error(err)
 		}
