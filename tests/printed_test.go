@@ -15,9 +15,9 @@ func TestPrintedCommands(t *testing.T) {
 		args  []string
 		wants []string // of the output of each command
 	}{
-		"serve": {[]string{"serve", "--store", "memory"}, []string{"my-lock", "my-lock", "LOCK_HELD",
+		"serve": {args: []string{"serve", "--store", "memory"}, wants: []string{"my-lock", "my-lock", "LOCK_HELD",
 			`"lock_key":"my-lock"`}},
-		"emulate sqs": {[]string{"emulate", "sqs"}, []string{`"MessageId"`, `"MessageId"`}},
+		"emulate sqs": {args: []string{"emulate", "sqs"}, wants: []string{`"MessageId"`, `"MessageId"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

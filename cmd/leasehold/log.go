@@ -30,6 +30,9 @@ const (
 // openLogs opens the log on standard error, and the files of audit events if there are some.
 func openLogs(c *settings.Config, s *streams) (*logs, error) {
 	all := newLog(c.Log, s)
+	if isBrief(c, s.err) {
+		all = slog.New(newBriefHandler(s.err))
+	}
 	l := &logs{log: telemetry.AtLeast(c.Level(), all), audit: all, unknown: all, close: func() error { return nil }}
 	if c.AuditLog == "" {
 		return l, nil

@@ -10,29 +10,39 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// cli has the commands in the order of the help: first those that people need on the first day.
 type cli struct {
-	Serve     serveCmd     `cmd:"" help:"Run a server: the HTTP API over the embedded store or another one."`
-	Demo      demoCmd      `cmd:"" help:"Show what Leasehold is for, in a browser or in the terminal."`
-	Lock      lockCmd      `cmd:"" help:"Run a command under a lock; acquire, renew, release and list locks."`
-	Fence     fenceCmd     `cmd:"" help:"Check fencing tokens where a resource cannot."`
-	Once      onceCmd      `cmd:"" help:"Run a command once, or once each time that it is due: a nightly job, work with a name."`
-	Run       runCmd       `cmd:"" help:"List runs, look at one, let one run again, remove one."`
-	Analysis  analysisCmd  `cmd:"" help:"List analyses, which a queue worker runs, look at one, retry one that failed."`
-	Placement placementCmd `cmd:"" help:"Look at a cluster: its members, where an identity is, what changed; drain a member."`
-	Worker    workerCmd    `cmd:"" help:"Run the analyses of an SQS queue, each by one worker at a time."`
-	Store     storeCmd     `cmd:"" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
-	ID        idCmd        `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
-	Emulate   emulateCmd   `cmd:"" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
-	Audit     auditCmd     `cmd:"" help:"Say who had a lock at a time, with which token, from the audit events of servers."`
-	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the bearer tokens of a server without an identity provider."`
-	Doctor    doctorCmd    `cmd:"" help:"Check the settings of a server, its store and its clock, or a server that runs, and say what to do."`
-	Prove     proveCmd     `cmd:"" help:"Look for a broken promise: put faults to locks, runs and machine IDs, in virtual time, without a server."`
-	Health    healthCmd    `cmd:"" help:"Check that a server is ready: for health checks of containers."`
-	Version   versionCmd   `cmd:"" help:"Print the version, the commit and its date; so does --version."`
-	Help      helpCmd      `cmd:"" help:"Show the help of a command; so does the command with --help."`
+	Serve   serveCmd   `cmd:"" help:"Run a server: the HTTP API over the embedded store or another one."`
+	Demo    demoCmd    `cmd:"" help:"Show what Leasehold is for, in a browser or in the terminal."`
+	Lock    lockCmd    `cmd:"" help:"Run a command under a lock; acquire, renew, release and list locks."`
+	Once    onceCmd    `cmd:"" help:"Run a command once, or once each time that it is due: a nightly job, work with a name."`
+	Run     runCmd     `cmd:"" help:"List runs, look at one, let one run again, remove one."`
+	ID      idCmd      `cmd:"" name:"id" help:"Generate IDs, decode them, convert them to public IDs and back."`
+	Token   tokenCmd   `cmd:"" help:"Make, list and revoke the bearer tokens of a server without an identity provider."`
+	Doctor  doctorCmd  `cmd:"" help:"Check the settings of a server, its store and its clock, or a server that runs, and say what to do."`
+	Help    helpCmd    `cmd:"" help:"Show the help of a command; so does the command with --help."`
+	Version versionCmd `cmd:"" help:"Print the version, the commit and its date; so does --version."`
 
-	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
-	Man        manCmd        `cmd:"" help:"Print a manual page, or write all of them."`
+	Worker    workerCmd    `cmd:"" group:"use" help:"Run the analyses of an SQS queue, each by one worker at a time."`
+	Analysis  analysisCmd  `cmd:"" group:"use" help:"List analyses, which a queue worker runs, look at one, retry one that failed."`
+	Placement placementCmd `cmd:"" group:"use" help:"Look at a cluster: its members, where an identity is, what changed; drain a member."`
+	Fence     fenceCmd     `cmd:"" group:"use" help:"Check fencing tokens where a resource cannot."`
+
+	Store  storeCmd  `cmd:"" group:"admin" help:"Maintain a store: remove ended locks, raise tokens after a restore."`
+	Audit  auditCmd  `cmd:"" group:"admin" help:"Say who had a lock at a time, with which token, from the audit events of servers."`
+	Health healthCmd `cmd:"" group:"admin" help:"Check that a server is ready: for health checks of containers."`
+
+	Prove      proveCmd      `cmd:"" group:"tools" help:"Look for a broken promise: put faults to locks, runs and machine IDs, in virtual time, without a server."`
+	Emulate    emulateCmd    `cmd:"" group:"tools" help:"Run an in-memory emulator of Firestore, DynamoDB, SQS or Cloud Tasks."`
+	Completion completionCmd `cmd:"" group:"tools" help:"Print a script that completes commands and flags in a shell."`
+	Man        manCmd        `cmd:"" group:"tools" help:"Print a manual page, or write all of them."`
+}
+
+// groups are the headings of the help.
+var groups = []kong.Group{
+	{Key: "use", Title: "Queues, placement, fences:"},
+	{Key: "admin", Title: "Administration:"},
+	{Key: "tools", Title: "Tests and shells:"},
 }
 
 func newCLI() cli {
@@ -62,7 +72,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Name("leasehold"),
 		kong.Description(description),
 		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, NoExpandSubcommands: true}),
+		kong.ExplicitGroups(groups),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(c int) { code = c }), // --help: kong expects that this ends the process
 		kong.BindTo(ctx, (*context.Context)(nil)),

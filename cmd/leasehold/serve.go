@@ -166,6 +166,9 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if c.Log == "text" {
 		fmt.Fprint(s.out, whatNext(c, url, where))
 	}
+	if isBrief(c, s.err) {
+		fmt.Fprintln(s.out, "A line for each event follows; --log text writes all of it.")
+	}
 	select {
 	case err := <-ended:
 		return fmt.Errorf("the server ended: %w", err)
@@ -276,7 +279,7 @@ Try it in another terminal:
 
 or with curl:
 
-  curl -s %[2]s/v1/tenants/default/locks/my-lock/acquire -d '{"request_id":"r1","owner_id":"me","ttl_seconds":60}'
+  curl -s %[2]s/v1/tenants/default/locks/my-lock/acquire -d '{"request_id":"'$(date +%%s)'","owner_id":"me","ttl_seconds":60}'
   curl -s %[2]s/v1/tenants/default/locks
 
 %[5]sStop with Ctrl-C. The API: %[2]s/openapi.yaml
