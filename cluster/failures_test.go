@@ -132,7 +132,7 @@ func TestFailingActivationBehindAHandler(t *testing.T) {
 					if res.StatusCode != http.StatusServiceUnavailable || err != nil || after < 1 || after > 8 {
 						t.Errorf("%d, Retry-After %q", res.StatusCode, res.Header.Get("Retry-After"))
 					}
-					time.Sleep(10 * time.Millisecond)
+					time.Sleep(100 * time.Millisecond)
 				}
 			})
 		}

@@ -102,7 +102,7 @@ func TestResponsesThatAreLost(t *testing.T) {
 					short := loss < time.Second || time.Since(begin) >= loss
 					visit(round, short)
 					visit(fmt.Sprint(round, time.Since(begin)), short)
-					time.Sleep(50 * time.Millisecond)
+					time.Sleep(130 * time.Millisecond)
 				}
 				done.Wait()
 				time.Sleep(3*time.Second + time.Duration(offset)*330*time.Millisecond)

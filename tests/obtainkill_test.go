@@ -431,6 +431,9 @@ func (c *crowd) waits(ctx context.Context, a asker) {
 func (c *crowd) saysSo(ctx context.Context, a asker) {
 	a.request.WaitSeconds = 0
 	lease, err := c.servers[a.server].through.Acquire(ctx, oneTenant, a.key, a.request)
+	for errors.Is(err, contracts.CodeUnavailable) && ctx.Err() == nil { // it asks for the same request once more
+		lease, err = c.servers[a.server].through.Acquire(ctx, oneTenant, a.key, a.request)
+	}
 	switch e := rejection(err); {
 	case err == nil:
 		c.granted(a, lease)
