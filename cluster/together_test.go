@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/proof/suite"
 )
 
 // badWay is the way of one process to two servers: for a time responses are lost, joins are slow, and when the process
@@ -175,10 +175,7 @@ func (p *process) Deactivate(context.Context, cluster.Activation, error) {
 // no two are at work on one identity at a time (PLC-ONE-5, PLC-LOCK-4). The longest time without a stored state is
 // within what the bounds add up to.
 func TestFaultsTogether(t *testing.T) {
-	rounds, seeds := 4, uint64(2)
-	if os.Getenv("LEASEHOLD_TEST_DEEP") != "" {
-		rounds, seeds = 60, 10
-	}
+	rounds, seeds := suite.AtDepth(4, 60), suite.AtDepth(uint64(2), 10)
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) { faultsTogether(t, w, rounds, rand.New(rand.NewPCG(seed, 1))) })
