@@ -21,7 +21,7 @@
 // The gate does, in one conditional write for each begin and each end. A run is held by a lock that is refreshed while
 // the handler works. If its process dies, the lock expires after Options.TTL, and the next request with the key runs
 // the handler again. What a handler that was only stopped still wants to write can be refused by the fencing token in
-// its context (fence.Token).
+// its context (fence.From).
 //
 // # What can go wrong
 //
