@@ -30,7 +30,7 @@
 // is sent all the same, Options.Warn says so, and it is stored when the gate is back: a retry at another process that
 // comes before that runs the handler again. A process that ends asks for what is left: [Middleware.Shutdown]. A process
 // that was stopped, or cut off, for longer than its lock lasts still has its response stored if no other one took over.
-// A gate that does not respond means 503, within two seconds if it refuses connections and within five otherwise, and
+// A gate that does not respond means 503, within two seconds if it refuses connections and within three otherwise, and
 // the handler does not run.
 //
 // A caller that hangs up does not stop the handler: its retry finds the response. A deadline of the request's context
