@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/fence"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 )
 
 type fenceCmd struct {
@@ -40,7 +40,7 @@ func (c *fenceCheckCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error 
 	if err != nil {
 		return err
 	}
-	passed, err := server.Fences().Check(ctx, f.Tenant, c.Resource, fence.Lease{Subject: c.Subject, Token: c.Token})
+	passed, err := server.Fences().Check(ctx, f.Tenant, c.Resource, fencing.Lease{Subject: c.Subject, Token: c.Token})
 	if err != nil {
 		return f.outcome(err)
 	}

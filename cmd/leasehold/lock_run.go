@@ -15,7 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/fence"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/internal/fencing"
@@ -214,7 +213,7 @@ func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held,
 func (c *lockRunCmd) keys() []string { return append([]string{c.Key}, c.Also...) }
 
 // named are the variables of one lock. The suffix tells those of several apart.
-func named(suffix, key string, l fence.Lease) []string {
+func named(suffix, key string, l fencing.Lease) []string {
 	return []string{"LEASEHOLD_KEY" + suffix + "=" + key, "LEASEHOLD_FENCING_TOKEN" + suffix + "=" +
 		strconv.FormatInt(l.Token, 10), "LEASEHOLD_FENCING_SUBJECT" + suffix + "=" + l.Subject}
 }
