@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/fence"
 )
 
 // silent is a way to a server on which requests get no response. It counts how often its idle connections are closed.
@@ -56,7 +57,7 @@ func TestCallHasOneDeadline(t *testing.T) {
 			return err
 		}, 5 * time.Second, 2},
 		"a fence": {func(ctx context.Context, c *client.Client) error {
-			_, err := c.Fences().Check(ctx, "acme", "db", 1)
+			_, err := c.Fences().Check(ctx, "acme", "db", fence.Lease{Subject: "lock/db", Token: 1})
 			return err
 		}, 5 * time.Second, 2},
 		"events that it waits for": {func(ctx context.Context, c *client.Client) error {

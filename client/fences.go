@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -16,11 +17,12 @@ type Fences struct{ client *Client }
 // Fences returns the client of the server's fences.
 func (c *Client) Fences() *Fences { return &Fences{c} }
 
-// Check passes a fencing token by the resource's fence. The error STALE_TOKEN means that a higher token was seen and
-// that the holder of this one must stop; it has the highest token.
-func (f *Fences) Check(ctx context.Context, tenant, resource string, token int64) (contracts.FencePassed, error) {
+// Check passes a lease by the resource's fence: locks.Lock.Lease, once.Lock.Lease. The error STALE_TOKEN means that a
+// higher token was seen and that the holder of this one must stop; it has the highest token. OTHER_SUBJECT means that
+// tokens of another lock or run were seen, with which this one has no order.
+func (f *Fences) Check(ctx context.Context, tenant, resource string, l fencing.Lease) (contracts.FencePassed, error) {
 	return call(ctx, f.client, http.MethodPost, fencePath(tenant, resource)+"/check",
-		contracts.FenceRequest{FencingToken: token}, isFencePassed(tenant, resource, token))
+		contracts.FenceRequest{FencingToken: l.Token, Subject: l.Subject}, isFencePassed(tenant, resource, l))
 }
 
 // Get reads the highest token that the resource's fence has seen. The error NOT_FOUND means that it has seen none.
@@ -70,12 +72,13 @@ func fencePath(tenant, resource string) string {
 	return "/v1/tenants/" + url.PathEscape(tenant) + "/fences/" + url.PathEscape(resource)
 }
 
-func isFencePassed(tenant, resource string, token int64) func(contracts.FencePassed) error {
+func isFencePassed(tenant, resource string, l fencing.Lease) func(contracts.FencePassed) error {
 	return func(p contracts.FencePassed) error {
-		if p.TenantID != tenant || p.Resource != resource {
-			return fmt.Errorf("it is about the fence of %q of tenant %q, which was not asked for", p.Resource, p.TenantID)
+		if p.TenantID != tenant || p.Resource != resource || p.Subject != l.Subject {
+			return fmt.Errorf("it is about the fence of %q of tenant %q and %q, which was not asked for", p.Resource, p.TenantID,
+				p.Subject)
 		}
-		return lease.SameToken(token, p.FencingToken)
+		return lease.SameToken(l.Token, p.FencingToken)
 	}
 }
 
@@ -88,8 +91,8 @@ type TenantFences struct {
 	tenant string
 }
 
-// Check passes a fencing token by the resource's fence: see [Fences.Check].
-func (f *TenantFences) Check(ctx context.Context, resource string, token int64) error {
-	_, err := f.fences.Check(ctx, f.tenant, resource, token)
+// Check passes a lease by the resource's fence: see [Fences.Check].
+func (f *TenantFences) Check(ctx context.Context, resource string, l fencing.Lease) error {
+	_, err := f.fences.Check(ctx, f.tenant, resource, l)
 	return err
 }

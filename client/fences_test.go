@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/fence"
 )
 
 // TestFence: a token passes, a lower one is rejected with the highest, and names survive the way.
@@ -24,15 +25,19 @@ func TestFence(t *testing.T) {
 		code     contracts.Code // empty: it passes
 	}{{"orders/ü db", 7, ""}, {"orders/ü db", 7, ""}, {"orders/ü db", 6, contracts.CodeStaleToken}, {"other", 1, ""},
 		{"other", 0, contracts.CodeInvalidArgument}} {
-		p, err := c.Fences().Check(t.Context(), "acme", x.resource, x.token)
+		p, err := c.Fences().Check(t.Context(), "acme", x.resource, fence.Lease{Subject: "lock/db", Token: x.token})
 		e, _ := errors.AsType[*contracts.Error](err)
 		switch {
 		case x.code == "" && (err != nil || p != contracts.FencePassed{TenantID: "acme", Resource: x.resource,
-			FencingToken: x.token}):
+			FencingToken: x.token, Subject: "lock/db"}):
 			t.Errorf("%+v: %+v, %v", x, p, err)
 		case x.code != "" && !errors.Is(err, x.code), x.code == contracts.CodeStaleToken && e.HighestToken != 7:
 			t.Errorf("%+v: %+v", x, err)
 		}
+	}
+	_, err = c.Fences().Check(t.Context(), "acme", "other", fence.Lease{Subject: "run/r1", Token: 2})
+	if !errors.Is(err, contracts.CodeOtherSubject) {
+		t.Errorf("another subject: %v", err)
 	}
 }
 
@@ -45,7 +50,7 @@ func TestFenceReset(t *testing.T) {
 	}
 	const resource = "orders/ü db"
 	check := func(token int64) error {
-		_, err := c.Fences().Check(t.Context(), "acme", resource, token)
+		_, err := c.Fences().Check(t.Context(), "acme", resource, fence.Lease{Subject: "lock/db", Token: token})
 		return err
 	}
 	reset := func(highest int64, reason string) (contracts.FenceReset, error) {
@@ -94,7 +99,8 @@ func TestFenceOfAnother(t *testing.T) {
 	for _, body := range []string{
 		`{}`, `{"tenant_id":"acme","resource":"other","fencing_token":7}`,
 		`{"tenant_id":"other","resource":"db","fencing_token":7}`,
-		`{"tenant_id":"acme","resource":"db","fencing_token":8}`,
+		`{"tenant_id":"acme","resource":"db","fencing_token":8,"subject":"lock/db"}`,
+		`{"tenant_id":"acme","resource":"db","fencing_token":7,"subject":"lock/other"}`,
 		`{"tenant_id":"acme","resource":"db","reset_token":8,"replayed":false}`,
 		`{"tenant_id":"acme","resource":"x","reset_token":7,"replayed":false}`,
 		`{"tenant_id":"acme","resource":"db","removed_token":8,"replayed":false}`,
@@ -108,7 +114,7 @@ func TestFenceOfAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := c.Fences().Check(t.Context(), "acme", "db", 7); err == nil {
+		if p, err := c.Fences().Check(t.Context(), "acme", "db", fence.Lease{Subject: "lock/db", Token: 7}); err == nil {
 			t.Errorf("%s: %+v", body, p)
 		}
 		if p, err := c.Fences().Reset(t.Context(), "acme", "db", contracts.FenceResetRequest{

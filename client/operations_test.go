@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/fence"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/once"
@@ -75,10 +76,10 @@ func TestOperations(t *testing.T) {
 	if _, err := fences.Get(ctx, "acme", "db/1"); !errors.Is(err, contracts.CodeNotFound) {
 		t.Errorf("no fence: %v", err)
 	}
-	if _, err := fences.Check(ctx, "acme", "db/1", 7); err != nil {
+	if _, err := fences.Check(ctx, "acme", "db/1", fence.Lease{Subject: "lock/db", Token: 7}); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := fences.Get(ctx, "acme", "db/1"); err != nil || f.HighestToken != 7 {
+	if f, err := fences.Get(ctx, "acme", "db/1"); err != nil || f.HighestToken != 7 || f.Subject != "lock/db" {
 		t.Errorf("fence %+v, %v", f, err)
 	}
 

@@ -63,6 +63,7 @@ const (
 	CodeNotFound             Code = "NOT_FOUND"
 	CodeNotOwner             Code = "NOT_OWNER"
 	CodeNotReady             Code = "NOT_READY"
+	CodeOtherSubject         Code = "OTHER_SUBJECT"
 	CodeOverloaded           Code = "OVERLOADED"
 	CodePayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
 	CodePermissionDenied     Code = "PERMISSION_DENIED"
@@ -168,6 +169,8 @@ func (e Code) Valid() bool {
 	case CodeNotOwner:
 		return true
 	case CodeNotReady:
+		return true
+	case CodeOtherSubject:
 		return true
 	case CodeOverloaded:
 		return true
@@ -1142,7 +1145,10 @@ type Fence struct {
 	// HighestToken Lower tokens are rejected.
 	HighestToken FencingToken `json:"highest_token"`
 	Resource     string       `json:"resource"`
-	TenantID     string       `json:"tenant_id"`
+
+	// Subject What the token is one of: tokens of others are rejected.
+	Subject  string `json:"subject"`
+	TenantID string `json:"tenant_id"`
 }
 
 // FencePassed defines model for FencePassed.
@@ -1151,6 +1157,7 @@ type FencePassed struct {
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
 	Resource     string       `json:"resource"`
+	Subject      string       `json:"subject"`
 	TenantID     string       `json:"tenant_id"`
 }
 
@@ -1184,6 +1191,10 @@ type FenceRequest struct {
 	// FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
 	// microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.
 	FencingToken FencingToken `json:"fencing_token"`
+
+	// Subject What a token is one of: `lock/` and the key of the lock, for a permit with `#` and its number behind it; `run/` and the ID of the
+	// run. UTF-8 without control characters, at most 320 bytes.
+	Subject FenceSubject `json:"subject"`
 }
 
 // FenceReset defines model for FenceReset.
@@ -1209,6 +1220,10 @@ type FenceResetRequest struct {
 	// Reason For later; it stays in the fence's record.
 	Reason string `json:"reason"`
 }
+
+// FenceSubject What a token is one of: `lock/` and the key of the lock, for a permit with `#` and its number behind it; `run/` and the ID of the
+// run. UTF-8 without control characters, at most 320 bytes.
+type FenceSubject = string
 
 // FencingToken Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
 // microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects.

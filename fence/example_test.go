@@ -82,7 +82,7 @@ func ExampleSQL_Do() {
 	fmt.Println(book(fence.Lease{Subject: "lock/ledger", Token: 41}, "rent", "wages")) // of a lock: l.Lease()
 	fmt.Println(book(fence.Lease{Subject: "lock/ledger", Token: 42}, "interest"))
 	fmt.Println(book(fence.Lease{Subject: "lock/ledger", Token: 41}, "rent", "wages"))
-	fmt.Println(errors.Is(book(fence.Lease{Subject: "run/invoice-7", Token: 43}, "fee"), fence.ErrOtherSubject))
+	fmt.Println(errors.Is(book(fence.Lease{Subject: "run/invoice-7", Token: 43}, "fee"), contracts.CodeOtherSubject))
 	// Output:
 	// <nil>
 	// <nil>
@@ -149,9 +149,12 @@ func ExampleNewHandler() {
 		fmt.Println(response.Status)
 	}
 	ctx := context.Background()
-	pay(fence.With(ctx, 41))
-	pay(fence.With(ctx, 42)) // by the next holder of the lock
-	pay(fence.With(ctx, 41))
+	under := func(token int64) context.Context {
+		return fence.With(ctx, fence.Lease{Subject: "lock/orders", Token: token})
+	}
+	pay(under(41))
+	pay(under(42)) // by the next holder of the lock
+	pay(under(41))
 	pay(ctx)
 	// Output:
 	// 204 No Content

@@ -14,10 +14,9 @@
 // Before the effect means that a program can still be paused in between, and write too late. For a transaction of
 // Firestore or an item of DynamoDB, packages gcpfirestore and awsdynamodb have conditions.
 //
-// Tokens of two locks, or of two runs, have no order. SQL keeps beside the token what it is one of, and refuses another
-// subject with [ErrOtherSubject]. The others compare numbers: name the resource there after the lock. An effect that is
-// made once, such as the payment of a request, needs no token: a row with a unique key in its own transaction is
-// simpler.
+// Tokens of two locks, or of two runs, have no order. So a fence keeps beside the token what it is one of, its subject,
+// and compares no lease of another one: OTHER_SUBJECT, with both in the error. An effect that is made once, such as the
+// payment of a request, needs no token: a row with a unique key in its own transaction is simpler.
 //
 // One rule holds everywhere. A token that equals the highest passes, because a holder does more than one thing. A lower
 // one is stale. One that lies more than [MaxAhead] in the future was given by no lock, and would close the fence to all
@@ -50,47 +49,42 @@ const MaxResourceBytes = 256
 // ErrNoToken is the cause of an INVALID_ARGUMENT for a lease without a token.
 var ErrNoToken = errors.New("the lease has no fencing token")
 
-// Store remembers the highest token of each resource. [Memory] does for one process, [SQL.Store] in a database, the
+// Store remembers the lease with the highest token of each resource. [Memory] does for one process, [SQL.Store] in a database, the
 // fences of a server (client.Fences.For) and of a store of Leasehold (direct.Fences) for all that use it.
 type Store interface {
-	// Check lets a token pass that is not lower than the highest of the resource so far, and remembers it. The error
-	// STALE_TOKEN has the highest one. After any other error the token must not be relied on; checking again is harmless.
-	Check(ctx context.Context, resource string, token int64) error
+	// Check lets a lease pass whose token is not lower than the highest of the resource so far, and remembers it. The error
+	// STALE_TOKEN has the highest one; OTHER_SUBJECT means that leases of another lock or run were checked before. After
+	// any other error the lease must not be relied on; checking again is harmless.
+	Check(ctx context.Context, resource string, l Lease) error
 }
 
-// With returns a context that carries a token, for [Transport]. The context of a lock has its token already.
-func With(ctx context.Context, token int64) context.Context {
-	return fencing.With(ctx, Lease{Token: token})
-}
-
-// Token returns the token that the context carries: that of the lock whose context it is, or of [With], or, in a
-// handler behind [NewHandler], the one of the request. Of several it is the innermost.
-func Token(ctx context.Context) (token int64, ok bool) {
-	l, ok := fencing.From(ctx)
-	return l.Token, ok
-}
+// With returns a context that carries a lease, for [Transport]. The context of a lock or a run has its own already.
+func With(ctx context.Context, l Lease) context.Context { return fencing.With(ctx, l) }
 
 // Lease is a fencing token, and what it is a token of: the lock "lock/orders", its second permit "lock/orders#2", the
 // run "run/invoice-7". Locks and runs have it: locks.Lock.Lease, once.Lock.Lease.
 type Lease = fencing.Lease
 
-// From returns the lease that the context carries: that of the lock or run whose context it is. A request with an
-// Idempotency-Key has the one of its run.
+// From returns the lease that the context carries: that of the lock or run whose context it is, or of [With], or, in a
+// handler behind [NewHandler], the one of the request. Of several it is the innermost. A request with an Idempotency-Key
+// has the one of its run.
 func From(ctx context.Context) (l Lease, ok bool) { return fencing.From(ctx) }
 
 // MaxSubjectBytes bounds the subject of a lease: a key of a lock with its permit.
-const MaxSubjectBytes = 320
+const MaxSubjectBytes = fencing.MaxSubjectBytes
 
-// ErrOtherSubject is the cause of an INVALID_ARGUMENT for a lease of another lock or run than the one under which was
-// written before. Their tokens have no order, so that nothing says who is late, and nothing is written.
-var ErrOtherSubject = errors.New("the lease is one of another lock or run than the writer before")
-
-// otherSubject is the refusal to compare.
-func otherSubject(l Lease, before string) error {
-	e := invalid("subject", fmt.Sprintf("%q cannot be compared with %q, under which was written before: tokens of two "+
-		"locks or runs have no order. Let all writers have one lock, or give each effect a unique row", l.Subject, before))
-	e.Cause = ErrOtherSubject
-	return e
+// refused says why a lease does not pass after another one; nil if it does.
+func refused(l, before Lease) error {
+	switch {
+	case before.Subject == "":
+		return nil
+	case before.Subject != l.Subject:
+		return contracts.Errorf(contracts.CodeOtherSubject, "%s", fencing.OtherSubject(l, before.Subject))
+	case before.Token > l.Token:
+		return stale(l.Token, before.Token)
+	default:
+		return nil
+	}
 }
 
 // checkSubject reports whether a lease says what it is one of.
@@ -112,9 +106,9 @@ type rule struct {
 	now       func() time.Time // nil means time.Now
 }
 
-// check reports whether a token is to be compared; the error, INVALID_ARGUMENT, says why it cannot be.
-func (r rule) check(token int64) (compare bool, err error) {
-	if token == 0 {
+// check reports whether a lease is to be compared; the error, INVALID_ARGUMENT, says why it cannot be.
+func (r rule) check(l Lease) (compare bool, err error) {
+	if l.Token == 0 {
 		if r.allowNone {
 			return false, nil
 		}
@@ -124,10 +118,10 @@ func (r rule) check(token int64) (compare bool, err error) {
 	if r.now != nil {
 		now = r.now
 	}
-	if err := fencing.Given(token, now()); err != nil {
+	if err := fencing.Given(l.Token, now()); err != nil {
 		return false, invalid("fencing_token", err.Error())
 	}
-	return true, nil
+	return true, checkSubject(l)
 }
 
 func noToken() error {
@@ -171,7 +165,7 @@ type Memory struct {
 	most int
 
 	mu      sync.Mutex
-	highest map[string]int64
+	highest map[string]Lease
 }
 
 var _ Store = (*Memory)(nil)
@@ -187,7 +181,7 @@ type MemoryOptions struct {
 
 // NewMemory returns an empty memory. Options may be nil.
 func NewMemory(o *MemoryOptions) *Memory {
-	m := &Memory{most: 100_000, highest: map[string]int64{}}
+	m := &Memory{most: 100_000, highest: map[string]Lease{}}
 	if o != nil {
 		m.rule.now = o.Now
 		if o.MaxResources > 0 {
@@ -198,11 +192,11 @@ func NewMemory(o *MemoryOptions) *Memory {
 }
 
 // Check implements [Store].
-func (m *Memory) Check(_ context.Context, resource string, token int64) error {
+func (m *Memory) Check(_ context.Context, resource string, l Lease) error {
 	if err := checkResource(resource); err != nil {
 		return err
 	}
-	if _, err := m.rule.check(token); err != nil {
+	if _, err := m.rule.check(l); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -212,9 +206,9 @@ func (m *Memory) Check(_ context.Context, resource string, token int64) error {
 		return contracts.Errorf(contracts.CodeLockLimit,
 			"tokens of %d resources are remembered, and no more: raise MaxResources", m.most)
 	}
-	if token < highest {
-		return stale(token, highest)
+	if err := refused(l, highest); err != nil {
+		return err
 	}
-	m.highest[resource] = token
+	m.highest[resource] = l
 	return nil
 }

@@ -15,7 +15,8 @@ import (
 
 // TestBoundsOfTheServer: the bounds are those of the fences of a store.
 func TestBoundsOfTheServer(t *testing.T) {
-	if fence.MaxAhead != lock.MaxAhead || fence.MaxResourceBytes != lock.MaxKeyBytes {
+	if fence.MaxAhead != lock.MaxAhead || fence.MaxResourceBytes != lock.MaxKeyBytes ||
+		fence.MaxSubjectBytes < len("lock/")+lock.MaxKeyBytes+len("#99") {
 		t.Error(fence.MaxAhead, fence.MaxResourceBytes)
 	}
 }
@@ -46,7 +47,7 @@ func TestMemory(t *testing.T) {
 		{"db", most, "", 0},
 		{"db", most - 1, contracts.CodeStaleToken, most},
 	} {
-		err := m.Check(t.Context(), c.resource, c.token)
+		err := m.Check(t.Context(), c.resource, ordersLease(c.token))
 		if e, _ := errors.AsType[*contracts.Error](err); c.code == "" && err != nil ||
 			c.code != "" && (e == nil || e.Code != c.code || e.HighestToken != c.highest) {
 			t.Errorf("%d, %q %d: %v, want %q", i, c.resource, c.token, err, c.code)
@@ -65,7 +66,7 @@ func TestMemoryAtOnce(t *testing.T) {
 			own := int64(0)
 			for range 1000 {
 				token := 1 + random.Int64N(1_000_000)
-				switch err := m.Check(t.Context(), "db", token); {
+				switch err := m.Check(t.Context(), "db", ordersLease(token)); {
 				case err == nil && token < own:
 					errs <- fmt.Errorf("%d passed after %d", token, own)
 					return

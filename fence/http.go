@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,26 +16,32 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// Header carries the fencing token of a request, as a decimal number, unless the options name another one.
-const Header = "Leasehold-Fencing-Token"
+// Header carries the fencing token of a request, as a decimal number, and SubjectHeader what it is one of, with anything
+// but printable ASCII percent-encoded, unless the options name others.
+const (
+	Header        = "Leasehold-Fencing-Token"
+	SubjectHeader = "Leasehold-Fencing-Subject"
+)
 
 // HandlerOptions are the settings of [NewHandler]. The zero value works.
 type HandlerOptions struct {
-	Header    string           // "" is [Header]
-	AllowNone bool             // lets requests without the header pass, unchecked
-	Now       func() time.Time // the time, for [MaxAhead]; nil means time.Now
+	Header        string           // "" is [Header]
+	SubjectHeader string           // "" is [SubjectHeader]
+	AllowNone     bool             // lets requests without a token pass, unchecked
+	Now           func() time.Time // the time, for [MaxAhead]; nil means time.Now
 
 	// OnError is called with each request that does not pass, for logs: a *contracts.Error, with what the store said as
 	// its cause. nil: no calls.
 	OnError func(*http.Request, error)
 }
 
-// NewHandler returns a handler that passes on the requests whose token the store lets pass for the resource, which the
-// function names for each request; [Token] has the token then. The others are answered with a problem document
+// NewHandler returns a handler that passes on the requests whose lease the store lets pass for the resource, which the
+// function names for each request; [From] has the lease then. The others are answered with a problem document
 // (application/problem+json):
 //
-//	400 INVALID_ARGUMENT   the header is missing, occurs twice, is no token, or is one that no lock has given; it names the header
+//	400 INVALID_ARGUMENT   a header is missing, occurs twice, is no token, or is one that no lock has given; it names the header
 //	409 STALE_TOKEN        a higher token was seen, highest_token: the sender has lost the lock and must stop
+//	409 OTHER_SUBJECT      tokens of another lock or run were seen, with which this one has no order
 //	429 LOCK_LIMIT         the store keeps no more resources
 //	503 UNAVAILABLE        the store did not say; nothing was done
 //
@@ -44,9 +51,9 @@ type HandlerOptions struct {
 // Tokens are no secrets and prove nothing: authenticate callers before, since one that may write can also send a token
 // that is too high, up to [MaxAhead].
 func NewHandler(next http.Handler, s Store, resource func(*http.Request) string, o *HandlerOptions) http.Handler {
-	h := &handler{next: next, store: s, resource: resource, header: Header}
+	h := &handler{next: next, store: s, resource: resource, token: Header, subject: SubjectHeader}
 	if o != nil {
-		h.header = cmp.Or(o.Header, h.header)
+		h.token, h.subject = cmp.Or(o.Header, h.token), cmp.Or(o.SubjectHeader, h.subject)
 		h.rule = rule{o.AllowNone, o.Now}
 		h.onError = o.OnError
 	}
@@ -57,14 +64,15 @@ type handler struct {
 	next     http.Handler
 	store    Store
 	resource func(*http.Request) string
-	header   string
+	token    string // the name of its header
+	subject  string
 	rule     rule
 	onError  func(*http.Request, error)
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	token, err := h.check(r)
+	l, err := h.check(r)
 	if err != nil {
 		e := rejection(err)
 		if h.onError != nil {
@@ -73,26 +81,28 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, e)
 		return
 	}
-	if token != 0 {
-		r = r.WithContext(With(r.Context(), token))
+	if l.Token != 0 {
+		r = r.WithContext(With(r.Context(), l))
 	}
 	h.next.ServeHTTP(w, r)
 }
 
-// check returns the token of a request that may pass, 0 if it needs none.
-func (h *handler) check(r *http.Request) (int64, error) {
-	token, err := readToken(r.Header, h.header)
-	if err != nil {
-		return 0, err
+// check returns the lease of a request that may pass, the zero one if it needs none.
+func (h *handler) check(r *http.Request) (l Lease, err error) {
+	if l.Token, err = readToken(r.Header, h.token); err != nil {
+		return l, err
 	}
-	compare, err := h.rule.check(token)
+	if l.Subject, err = readSubject(r.Header, h.subject); err != nil {
+		return l, err
+	}
+	compare, err := h.rule.check(l)
 	if err != nil {
-		return 0, named(err, h.header)
+		return l, h.named(err)
 	}
 	if !compare {
-		return 0, nil
+		return Lease{}, nil
 	}
-	return token, h.store.Check(r.Context(), h.resource(r), token)
+	return l, h.store.Check(r.Context(), h.resource(r), l)
 }
 
 // readToken reads the header; 0 means that there is none.
@@ -108,10 +118,32 @@ func readToken(h http.Header, name string) (int64, error) {
 	return token, nil
 }
 
-// named is an error about the token that names the header instead.
-func named(err error, header string) error {
+// readSubject reads the header; "" means that there is none.
+func readSubject(h http.Header, name string) (string, error) {
+	values := h.Values(name)
+	if len(values) == 0 {
+		return "", nil
+	}
+	subject, err := url.PathUnescape(values[0])
+	if err != nil || len(values) > 1 {
+		return "", invalid(name, "must be one percent-encoded text: what the fencing token is one of")
+	}
+	return subject, nil
+}
+
+// subjectText is a subject as a header has it.
+func subjectText(subject string) string {
+	return strings.ReplaceAll(url.PathEscape(subject), "%2F", "/")
+}
+
+// named is an error about the lease that names the header instead.
+func (h *handler) named(err error) error {
 	e, ok := errors.AsType[*contracts.Error](err)
-	if !ok || e.Field != "fencing_token" {
+	if !ok {
+		return err
+	}
+	header, known := map[string]string{"fencing_token": h.token, "subject": h.subject}[e.Field]
+	if !known {
 		return err
 	}
 	n := *e
@@ -124,8 +156,8 @@ func named(err error, header string) error {
 
 // rejection is what the caller sees of an error of the store.
 func rejection(err error) *contracts.Error {
-	for _, code := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeInvalidArgument,
-		contracts.CodeLockLimit} {
+	for _, code := range []contracts.Code{contracts.CodeStaleToken, contracts.CodeOtherSubject,
+		contracts.CodeInvalidArgument, contracts.CodeLockLimit} {
 		if !errors.Is(err, code) {
 			continue
 		}
@@ -161,13 +193,14 @@ func writeProblem(w http.ResponseWriter, e *contracts.Error) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// Transport sends the fencing token of each request's context along, in a header: see [Token]. A request whose lock is
+// Transport sends the fencing token of each request's context along, and its subject, in two headers: see [From]. A request whose lock is
 // lost is not sent; the error is the cause, locks.ErrLost or once.ErrLost. This is checked when the request is sent,
 // and again by [NewHandler] at the other end.
 type Transport struct {
-	Base      http.RoundTripper // nil is [http.DefaultTransport]
-	Header    string            // "" is [Header]
-	AllowNone bool              // sends requests without a token, too; otherwise the error is an [ErrNoToken]
+	Base          http.RoundTripper // nil is [http.DefaultTransport]
+	Header        string            // "" is [Header]
+	SubjectHeader string            // "" is [SubjectHeader]
+	AllowNone     bool              // sends requests without a token, too; otherwise the error is an [ErrNoToken]
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -193,11 +226,15 @@ func (t *Transport) fenced(r *http.Request) (*http.Request, error) {
 	if err := term.Check(r.Context()); err != nil {
 		return nil, err
 	}
-	token, ok := Token(r.Context())
+	l, ok := From(r.Context())
 	switch {
-	case ok && token > 0:
+	case ok && l.Token > 0:
+		if err := checkSubject(l); err != nil {
+			return nil, fmt.Errorf("fence: %s %s: %w", r.Method, r.URL.Redacted(), err)
+		}
 		out := r.Clone(r.Context())
-		out.Header.Set(cmp.Or(t.Header, Header), strconv.FormatInt(token, 10))
+		out.Header.Set(cmp.Or(t.Header, Header), strconv.FormatInt(l.Token, 10))
+		out.Header.Set(cmp.Or(t.SubjectHeader, SubjectHeader), subjectText(l.Subject))
 		return out, nil
 	case t.AllowNone:
 		return r, nil

@@ -55,15 +55,23 @@ func path(r *http.Request) string { return r.URL.Path }
 
 // passes answers with the token of the context.
 var passes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-	token, ok := fence.Token(r.Context())
-	fmt.Fprint(w, token, ok)
+	l, ok := fence.From(r.Context())
+	fmt.Fprint(w, l.Token, ok)
 })
 
-// ask sends a request with header values to a handler.
+// ordersLease is a lease of the lock of orders.
+func ordersLease(token int64) fence.Lease { return fence.Lease{Subject: "lock/orders", Token: token} }
+
+// ask sends a request with header values to a handler; unless the header is that of the subject it has one.
 func ask(t *testing.T, h http.Handler, target, header string, values ...string) (*httptest.ResponseRecorder,
 	contracts.Problem) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, target, nil)
+	if header == fence.SubjectHeader {
+		r.Header.Set(fence.Header, "7")
+	} else {
+		r.Header.Set(fence.SubjectHeader, "lock/orders")
+	}
 	for _, v := range values {
 		r.Header.Add(header, v)
 	}
@@ -127,10 +135,62 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestHandlerOptions: another header, and requests without a token.
+// TestHandlerOfTwoSubjects: LS-FENCE-001. Tokens of two locks, or of two runs, have no order: with each store the second
+// one is told so, and not that its lock is lost. A subject is compared as it is, whatever is in it.
+func TestHandlerOfTwoSubjects(t *testing.T) {
+	for name, s := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			h := fence.NewHandler(passes, s, path, nil)
+			for i, c := range []struct {
+				target string
+				values []string
+				code   contracts.Code // empty: it passes
+				detail string         // part of it
+			}{
+				{"/orders", []string{"run/key-1"}, "", ""},
+				{"/orders", []string{"run/key-1"}, "", ""},
+				{"/orders", []string{"run/key-2"}, contracts.CodeOtherSubject, `a token of "run/key-2" cannot be compared with those of "run/key-1"`},
+				{"/orders", []string{"run/KEY-1"}, contracts.CodeOtherSubject, ""},
+				{"/files", []string{"run/key-2"}, "", ""},
+				{"/pool", []string{"lock/a%20%25%C3%A9#2"}, "", ""},
+				{"/pool", []string{"lock/a%20%25e%CC%81#2"}, contracts.CodeOtherSubject, ""},
+				{"/pool", []string{"lock/a%20%25%C3%A9#3"}, contracts.CodeOtherSubject, `"lock/a %é#2"`},
+				{"/orders", nil, contracts.CodeInvalidArgument, "Leasehold-Fencing-Subject is missing"},
+				{"/orders", []string{""}, contracts.CodeInvalidArgument, "Leasehold-Fencing-Subject is missing"},
+				{"/orders", []string{"%zz"}, contracts.CodeInvalidArgument, "Leasehold-Fencing-Subject must be one percent-encoded text"},
+				{"/orders", []string{"a", "a"}, contracts.CodeInvalidArgument, "Leasehold-Fencing-Subject must be one"},
+				{"/orders", []string{"%00"}, contracts.CodeInvalidArgument, "Leasehold-Fencing-Subject must be UTF-8"},
+				{"/orders", []string{"%ff"}, contracts.CodeInvalidArgument, "Leasehold-Fencing-Subject must be UTF-8"},
+				{"/long", []string{strings.Repeat("x", fence.MaxSubjectBytes)}, "", ""},
+				{"/long", []string{strings.Repeat("x", fence.MaxSubjectBytes+1)}, contracts.CodeInvalidArgument,
+					"Leasehold-Fencing-Subject must be UTF-8 of at most 320 bytes"},
+				{"/orders", []string{"run/key-1"}, "", ""}, // what was rejected has changed nothing
+			} {
+				w, p := ask(t, h, c.target, fence.SubjectHeader, c.values...)
+				if p.Code != c.code || !strings.Contains(p.Detail, c.detail) || p.HighestToken != 0 {
+					t.Errorf("%d, %s %q: %d %+v, want %q", i, c.target, c.values, w.Code, p, c.code)
+				}
+			}
+		})
+	}
+}
+
+// TestHandlerOptions: other headers, and requests without a token.
 func TestHandlerOptions(t *testing.T) {
 	var seen []error
 	h := fence.NewHandler(passes, fence.NewMemory(nil), path, &fence.HandlerOptions{
+		Header: "X-Token", SubjectHeader: "X-Lock", AllowNone: true, OnError: func(_ *http.Request, err error) { seen = append(seen, err) },
+	})
+	if _, p := ask(t, h, "/orders", "X-Token", "5"); p.Field != "X-Lock" {
+		t.Errorf("without a subject: %+v", p)
+	}
+	seen = nil
+	both := fence.Transport{Base: through{h}, Header: "X-Token", SubjectHeader: "X-Lock"}
+	a, err := both.RoundTrip(httptest.NewRequestWithContext(fence.With(t.Context(), ordersLease(5)), http.MethodPost, "/orders", nil))
+	if err != nil || a.StatusCode != http.StatusOK {
+		t.Fatal(a, err)
+	}
+	h = fence.NewHandler(passes, fence.NewMemory(nil), path, &fence.HandlerOptions{
 		Header: "X-Token", AllowNone: true, OnError: func(_ *http.Request, err error) { seen = append(seen, err) },
 	})
 	if w, _ := ask(t, h, "/orders", "X-Token", "5"); w.Body.String() != "5 true" {
@@ -155,7 +215,7 @@ func TestHandlerOptions(t *testing.T) {
 type broken struct{ err error }
 
 // Check implements [fence.Store].
-func (b broken) Check(context.Context, string, int64) error { return b.err }
+func (b broken) Check(context.Context, string, fence.Lease) error { return b.err }
 
 // TestHandlerWithoutAnAnswer: what the store does not let pass does not pass, and what it says of itself is not shown.
 func TestHandlerWithoutAnAnswer(t *testing.T) {
@@ -198,7 +258,7 @@ func (h through) RoundTrip(r *http.Request) (*http.Response, error) {
 // bare is a store of one's own, whose error has no more than its code.
 type bare struct{}
 
-func (bare) Check(context.Context, string, int64) error {
+func (bare) Check(context.Context, string, fence.Lease) error {
 	return &contracts.Error{Code: contracts.CodeStaleToken, HighestToken: 7}
 }
 
@@ -206,6 +266,7 @@ func (bare) Check(context.Context, string, int64) error {
 func TestHandlerOfABareError(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/x", nil)
 	r.Header.Set(fence.Header, "5")
+	r.Header.Set(fence.SubjectHeader, "lock/x")
 	w := httptest.NewRecorder()
 	fence.NewHandler(passes, bare{}, path, nil).ServeHTTP(w, r)
 	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), `"highest_token":7`) ||
@@ -270,11 +331,11 @@ func TestTransport(t *testing.T) {
 			body != fmt.Sprint(second.Token(), " true") || err != nil {
 			t.Errorf("the second: %d %s %v", status, body, err)
 		}
-		if status, body, err := post(fence.With(t.Context(), first.Token())); status != http.StatusConflict ||
+		if status, body, err := post(fence.With(t.Context(), first.Lease())); status != http.StatusConflict ||
 			!strings.Contains(body, "STALE_TOKEN") || err != nil {
 			t.Errorf("the first again: %d %s %v", status, body, err)
 		}
-		if status, _, err := post(fence.With(second.Context(), second.Token()+1)); status != http.StatusOK || err != nil {
+		if status, _, err := post(fence.With(second.Context(), ordersLease(second.Token()+1))); status != http.StatusOK || err != nil {
 			t.Errorf("the innermost token: %d %v", status, err)
 		}
 		if err := second.Unlock(t.Context()); err != nil {
@@ -297,9 +358,9 @@ func (c *closed) Close() error { c.yes = true; return nil }
 func TestTransportWithoutAToken(t *testing.T) {
 	var headers []string
 	base := through{http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		headers = append(headers, fmt.Sprint(r.Header.Values("X-Token")))
+		headers = append(headers, fmt.Sprint(r.Header.Values("X-Token"), r.Header.Values(fence.SubjectHeader)))
 	})}
-	for _, ctx := range []context.Context{t.Context(), fence.With(t.Context(), 0)} {
+	for _, ctx := range []context.Context{t.Context(), fence.With(t.Context(), ordersLease(0))} {
 		body := &closed{Reader: strings.NewReader("x")}
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://ann:secret@orders.example/", body)
 		if err != nil {
@@ -313,14 +374,14 @@ func TestTransportWithoutAToken(t *testing.T) {
 		}
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	for _, ctx := range []context.Context{t.Context(), fence.With(t.Context(), 7)} {
+	for _, ctx := range []context.Context{t.Context(), fence.With(t.Context(), fence.Lease{Subject: "lock/a \u00e9/%", Token: 7})} {
 		a, err := (&fence.Transport{Base: base, Header: "X-Token", AllowNone: true}).RoundTrip(r.WithContext(ctx))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = a.Body.Close()
 	}
-	if got := fmt.Sprint(headers); got != "[[] [7]]" {
+	if got := fmt.Sprint(headers); got != "[[] [] [7] [lock/a%20%C3%A9/%25]]" {
 		t.Error(got)
 	}
 }
@@ -337,8 +398,8 @@ func TestContextOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := c.Analyses().Run(t.Context(), "a1", func(ctx context.Context, l once.Lock) (string, error) {
-		if token, ok := fence.Token(ctx); !ok || token != l.Token {
-			t.Errorf("%d %v, want %d", token, ok, l.Token)
+		if lease, ok := fence.From(ctx); !ok || lease != l.Lease() || lease.Token != l.Token {
+			t.Errorf("%v %v, want %v", lease, ok, l.Lease())
 		}
 		return "", nil
 	}, nil)

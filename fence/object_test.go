@@ -18,7 +18,7 @@ import (
 // bucket is an object with versions.
 type bucket struct {
 	data    string
-	token   int64
+	lease   fence.Lease
 	writes  int
 	history []int64 // the tokens that wrote, in their order
 
@@ -58,16 +58,16 @@ type holder struct {
 }
 
 // Get implements [fence.Object].
-func (h *holder) Get(context.Context) (int64, string, error) {
+func (h *holder) Get(context.Context) (fence.Lease, string, error) {
 	h.wait()
 	if h.fate != arrives {
-		return 0, "", errLost
+		return fence.Lease{}, "", errLost
 	}
-	return h.token, h.version(), nil
+	return h.lease, h.version(), nil
 }
 
 // Put implements [fence.Object].
-func (h *holder) Put(_ context.Context, data []byte, token int64, ifVersion string) error {
+func (h *holder) Put(_ context.Context, data []byte, l fence.Lease, ifVersion string) error {
 	h.wait()
 	if h.fate == lostRequest {
 		return errLost
@@ -75,9 +75,9 @@ func (h *holder) Put(_ context.Context, data []byte, token int64, ifVersion stri
 	if ifVersion != h.version() && !h.unconditional {
 		return fence.ErrChanged
 	}
-	h.data, h.token = string(data), token
+	h.data, h.lease = string(data), l
 	h.writes++
-	h.history = append(h.history, token)
+	h.history = append(h.history, l.Token)
 	if h.fate == lostResponse {
 		return errLost
 	}
@@ -93,7 +93,7 @@ func begin(b *bucket, token int64, texts []string, unexpected *error) (h *holder
 		for _, text := range texts {
 			err := errLost
 			for errors.Is(err, errLost) {
-				err = fence.PutObject(context.Background(), h, token, []byte(text), nil)
+				err = fence.PutObject(context.Background(), h, ordersLease(token), []byte(text), nil)
 			}
 			if errors.Is(err, contracts.CodeStaleToken) {
 				return
@@ -140,8 +140,8 @@ func interleave(b *bucket, first, second []string, choices []int) (options []int
 	if !slices.IsSorted(b.history) {
 		err = errors.Join(err, fmt.Errorf("written by the tokens %v", b.history))
 	}
-	if len(b.history) > 0 && b.token != b.history[len(b.history)-1] {
-		err = errors.Join(err, fmt.Errorf("token %d is stored after %v", b.token, b.history))
+	if len(b.history) > 0 && b.lease != ordersLease(b.history[len(b.history)-1]) {
+		err = errors.Join(err, fmt.Errorf("%v is stored after %v", b.lease, b.history))
 	}
 	return options, err
 }
@@ -205,7 +205,7 @@ func TestObjectTokens(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	strict := &fence.ObjectOptions{Now: func() time.Time { return now }}
 	lenient := &fence.ObjectOptions{Now: strict.Now, AllowNone: true}
-	b := bucket{data: "x", token: 7, writes: 1}
+	b := bucket{data: "x", lease: ordersLease(7), writes: 1}
 	h := &holder{bucket: &b, wait: func() bool { return true }}
 	for i, c := range []struct {
 		token int64
@@ -217,13 +217,22 @@ func TestObjectTokens(t *testing.T) {
 		{now.Add(time.Hour).UnixMicro() + 1, lenient, contracts.CodeInvalidArgument}, {7, strict, ""}, {0, lenient, ""},
 		{6, strict, contracts.CodeStaleToken},
 	} {
-		if err := fence.PutObject(t.Context(), h, c.token, []byte("y"), c.o); c.code == "" && err != nil ||
+		if err := fence.PutObject(t.Context(), h, ordersLease(c.token), []byte("y"), c.o); c.code == "" && err != nil ||
 			c.code != "" && !errors.Is(err, c.code) {
 			t.Errorf("%d: %v, want %q", i, err, c.code)
 		}
 	}
-	if b.writes != 3 || b.token != 7 {
+	if b.writes != 3 || b.lease != ordersLease(7) {
 		t.Errorf("%+v", b)
+	}
+	for subject, code := range map[string]contracts.Code{"run/key-2": contracts.CodeOtherSubject,
+		"": contracts.CodeInvalidArgument} {
+		for _, token := range []int64{6, 8} {
+			err := fence.PutObject(t.Context(), h, fence.Lease{Subject: subject, Token: token}, []byte("z"), strict)
+			if !errors.Is(err, code) || b.writes != 3 {
+				t.Errorf("%q: %v, %+v", subject, err, b)
+			}
+		}
 	}
 }
 
@@ -235,7 +244,7 @@ func TestObjectThatAlwaysChanges(t *testing.T) {
 		b := bucket{writes: 1}
 		h := &holder{bucket: &b}
 		h.wait = func() bool { b.writes++; return true }
-		if err := fence.PutObject(ctx, h, 1, nil, nil); !errors.Is(err, context.DeadlineExceeded) || b.writes > 1000 {
+		if err := fence.PutObject(ctx, h, ordersLease(1), nil, nil); !errors.Is(err, context.DeadlineExceeded) || b.writes > 1000 {
 			t.Errorf("%v after %d requests", err, b.writes)
 		}
 	})

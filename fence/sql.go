@@ -112,7 +112,7 @@ type Row struct {
 //	row := fence.Row{Table: "orders", Where: "id = $1", Args: []any{7}}
 //	err := db.Update(ctx, tx, row, lock.Lease(), "status = $2", "paid")
 //
-// The error STALE_TOKEN means that a higher token has, [ErrOtherSubject] that it was written under another lock or run,
+// The error STALE_TOKEN means that a higher token has, OTHER_SUBJECT that it was written under another lock or run,
 // and [sql.ErrNoRows] that there is no such row. If Where picks several rows, the transaction is rolled back. Any other
 // error but those of the arguments is one of the database, and the outcome is that of the transaction; running it again
 // is harmless if set does not depend on the row. A row that is deleted takes its token along: mark rows as deleted, or
@@ -121,7 +121,7 @@ func (s *SQL) Update(ctx context.Context, tx Tx, r Row, l Lease, set string, arg
 	if r.Table == "" || r.Where == "" || set == "" {
 		return errors.New("fence: Row.Table, Row.Where and set must not be empty")
 	}
-	compare, err := s.rule.lease(l)
+	compare, err := s.rule.check(l)
 	if err != nil {
 		return err
 	}
@@ -177,28 +177,6 @@ func (s *SQL) Update(ctx context.Context, tx Tx, r Row, l Lease, set string, arg
 	return fmt.Errorf("fence: the row of %s came and went while it was written; nothing was changed", r.Table)
 }
 
-// refused says why a lease does not pass after another one; nil if it does.
-func refused(l, before Lease) error {
-	switch {
-	case before.Subject == "":
-		return nil
-	case before.Subject != l.Subject:
-		return otherSubject(l, before.Subject)
-	case before.Token > l.Token:
-		return stale(l.Token, before.Token)
-	default:
-		return nil
-	}
-}
-
-// lease is check for a lease.
-func (r rule) lease(l Lease) (compare bool, err error) {
-	if compare, err = r.check(l.Token); compare {
-		err = checkSubject(l)
-	}
-	return compare, err
-}
-
 // tries is how often a statement is run that changed no row, although a look at the row afterwards found no reason.
 const tries = 5
 
@@ -222,7 +200,7 @@ func (s *SQL) Check(ctx context.Context, tx Tx, resource string, l Lease) error 
 	if err := checkResource(resource); err != nil {
 		return err
 	}
-	if compare, err := s.rule.lease(l); !compare || err != nil {
+	if compare, err := s.rule.check(l); !compare || err != nil {
 		return err
 	}
 	return s.remember(ctx, tx, resource, l)
@@ -257,11 +235,8 @@ func (s *SQL) remember(ctx context.Context, tx Tx, resource string, l Lease) err
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if err == nil && found.Subject != l.Subject {
-			return otherSubject(l, found.Subject)
-		}
-		if found.Token > l.Token {
-			return stale(l.Token, found.Token)
+		if err := refused(l, found); err != nil {
+			return err
 		}
 		if err == nil && s.dialect == MySQL {
 			return nil
@@ -292,9 +267,8 @@ func (s *SQL) placeholder(n int) string {
 	return "?"
 }
 
-// Store returns a [Store] that keeps the tokens in the table of [SQL.Schema]: each check is a transaction by itself. It
-// is for [NewHandler], which knows a number and not its subject: name resources after locks, and others than those of
-// [SQL.Check].
+// Store returns a [Store] that keeps the leases in the table of [SQL.Schema], for [NewHandler]: each check is a
+// transaction by itself.
 func (s *SQL) Store(db *sql.DB) Store { return table{s, db} }
 
 type table struct {
@@ -303,16 +277,8 @@ type table struct {
 }
 
 // Check implements [Store].
-func (t table) Check(ctx context.Context, resource string, token int64) error {
-	if err := checkResource(resource); err != nil {
-		return err
-	}
-	if compare, err := t.sql.rule.check(token); !compare {
-		return err
-	}
-	return within(ctx, t.db, func(tx *sql.Tx) error {
-		return t.sql.remember(ctx, tx, resource, Lease{Token: token})
-	})
+func (t table) Check(ctx context.Context, resource string, l Lease) error {
+	return within(ctx, t.db, func(tx *sql.Tx) error { return t.sql.Check(ctx, tx, resource, l) })
 }
 
 // statement is a statement with its arguments.

@@ -17,7 +17,7 @@ import (
 // did not. A gate that says that another process has the run has responded: only then does Options.Wait count.
 const (
 	awayTime   = 1500 * time.Millisecond // it refuses connections, or responds with errors that may pass
-	frozenTime = 4500 * time.Millisecond // it does not respond at all
+	frozenTime = 2500 * time.Millisecond // it does not respond at all: 503 within three seconds
 )
 
 // errGone is why a run does not begin: the caller hung up, or the request's deadline has passed.

@@ -134,7 +134,7 @@ func TestGateDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// TestAwayAndFrozen: a gate that refuses connections is 503 within two seconds, one that does not respond within five,
+// TestAwayAndFrozen: a gate that refuses connections is 503 within two seconds, one that does not respond within three,
 // for the request that asks and for those that wait for it, however long they would wait for another request. None is
 // told that a request is under way.
 func TestAwayAndFrozen(t *testing.T) {
@@ -144,7 +144,8 @@ func TestAwayAndFrozen(t *testing.T) {
 			most time.Duration
 		}{
 			"away":   {func(g once.Gate) once.Gate { s := &severed{Gate: g}; s.down.Store(true); return s }, 2 * time.Second},
-			"frozen": {func(g once.Gate) once.Gate { return &frozen{Gate: g} }, 5 * time.Second},
+			"frozen": {func(g once.Gate) once.Gate { return &frozen{Gate: g} }, 3 * time.Second},
+			"deaf":   {func(g once.Gate) once.Gate { return deaf{g} }, 3 * time.Second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				var runs atomic.Int64
@@ -167,6 +168,14 @@ func TestAwayAndFrozen(t *testing.T) {
 			})
 		}
 	}
+}
+
+// deaf is a gate that does not respond, and does not notice that it is not waited for.
+type deaf struct{ once.Gate }
+
+func (deaf) Acquire(context.Context, once.Acquire) (once.Grant, error) {
+	time.Sleep(30 * time.Second)
+	return once.Grant{}, context.DeadlineExceeded
 }
 
 // frozen is a gate whose requests are not responded to.

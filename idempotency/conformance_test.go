@@ -115,8 +115,8 @@ func handler(c conformancetest.Call) http.Handler {
 		if err != nil {
 			panic(err)
 		}
-		token, _ := fence.Token(r.Context())
-		text, err := c.Work(r.Context(), map[string]any{"token": token, "body": string(body)})
+		lease, _ := fence.From(r.Context())
+		text, err := c.Work(r.Context(), map[string]any{"token": lease.Token, "body": string(body)})
 		if err != nil {
 			panic(err)
 		}

@@ -21,7 +21,7 @@
 // The gate does, in one conditional write for each begin and each end. A run is held by a lock that is refreshed while
 // the handler works. If its process dies, the lock expires after Options.TTL, and the next request with the key runs
 // the handler again. What a handler that was only stopped still wants to write can be refused by the fencing token in
-// its context (fence.Token).
+// its context (fence.From).
 //
 // # What can go wrong
 //
@@ -30,7 +30,7 @@
 // is sent all the same, Options.Warn says so, and it is stored when the gate is back: a retry at another process that
 // comes before that runs the handler again. A process that ends asks for what is left: [Middleware.Shutdown]. A process
 // that was stopped, or cut off, for longer than its lock lasts still has its response stored if no other one took over.
-// A gate that does not respond means 503, within two seconds if it refuses connections and within five otherwise, and
+// A gate that does not respond means 503, within two seconds if it refuses connections and within three otherwise, and
 // the handler does not run.
 //
 // A caller that hangs up does not stop the handler: its retry finds the response. A deadline of the request's context

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 )
 
@@ -124,6 +125,9 @@ func (s *Set) Keys() []string { return slices.Sorted(maps.Keys(s.tokens)) }
 // Token is the fencing token of one of the locks, see [Lock.Token]; 0 for a key that is not one of them. The context
 // carries none.
 func (s *Set) Token(key string) int64 { return s.tokens[key] }
+
+// Lease is the token of a lock of the set with its lock, for package fence.
+func (s *Set) Lease(key string) fencing.Lease { return fencing.OfLock(key, 0, s.tokens[key]) }
 
 // Context is the context of the work: see [Lock.Context]. It ends when the first of the locks is lost.
 func (s *Set) Context() context.Context { return s.lock.Context() }

@@ -36,10 +36,11 @@ func TestTokensOfASet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if token, ok := fence.Token(s.Context()); ok {
-				t.Errorf("%v: the context carries the token %d", keys, token)
+			if token, ok := fence.From(s.Context()); ok {
+				t.Errorf("%v: the context carries the token of %v", keys, token)
 			}
-			if !slices.Equal(s.Keys(), slices.Sorted(slices.Values(keys))) || s.Token("b") <= one.Token() || s.Token("c") != 0 {
+			if !slices.Equal(s.Keys(), slices.Sorted(slices.Values(keys))) || s.Token("b") <= one.Token() || s.Token("c") != 0 ||
+				s.Lease("b") != (fence.Lease{Subject: "lock/b", Token: s.Token("b")}) {
 				t.Errorf("%v: token %d of b after %d, %d of c", s.Keys(), s.Token("b"), one.Token(), s.Token("c"))
 			}
 			if err := s.Unlock(t.Context()); err != nil {

@@ -54,7 +54,7 @@
 // A request whose response was lost is retried with the same request ID; each takes effect once. One for a run whose
 // caller leaves, or to which the gate does not respond at all, is given up: see [Acquire].GiveUp. While the gate cannot
 // be reached, the work continues until the lock expires. A work that does not stop when its context ends keeps Run
-// waiting. If the end of the work could not be stored until the lock has expired, the status is Retry
-// and the error [ErrNotStored], and it is sent again in the background until the gate is back: see [Storing]. A worker
+// waiting. If the end of the work could not be stored until the lock has expired, the status is [NotStored],
+// and it is sent again in the background until the gate is back: see [Storing]. A worker
 // that begins before does the work again.
 package once

@@ -108,7 +108,7 @@ func ExampleRun() {
 			log.Panic(err)
 		}
 		switch out.Status {
-		case once.Retry, once.Locked, once.Lost, once.Stopped:
+		case once.Retry, once.NotStored, once.Locked, once.Lost, once.Stopped:
 			fmt.Println("deliver again:", out.Status)
 		default:
 			fmt.Println("done:", out.Status, out.Err)

@@ -22,11 +22,13 @@ type Status string
 
 // The statuses.
 const (
-	Ready  Status = "ready"  // the work ran, and the run is READY
-	Failed Status = "failed" // the work failed for good, and the run is FAILED
-	// Retry:
-	// the work failed, and may be retried; or it is done and its end is not stored yet: [ErrNotStored]
-	Retry           Status = "attempt_failed"
+	Ready  Status = "ready"          // the work ran, and the run is READY
+	Failed Status = "failed"         // the work failed for good, and the run is FAILED
+	Retry  Status = "attempt_failed" // the work failed, and may be retried
+	// NotStored:
+	// the work ran, to its result or so that it failed for good, and the gate has stored neither: Err is [ErrNotStored].
+	// Until the end is stored, if it is sent again (Outcome.Storing), the run may begin again
+	NotStored       Status = "not_stored"
 	AlreadyFinished Status = "already_finished" // skipped: the run was READY before
 	// AlreadyFailed:
 	// skipped: the run was FAILED before, or too many of its attempts failed or were taken over
@@ -50,16 +52,16 @@ type Outcome struct {
 	// before Due, Due had no run.
 	AtWork time.Time
 	Token  int64 // the fence of the run, 0 if there was none
-	// with Ready what the work returned, with AlreadyFinished what it returned then; empty if the gate does not say
+	// with Ready and NotStored what the work returned, with AlreadyFinished what it returned then; empty if the gate does
+	// not say
 	Result string
-	Err    error // with Retry, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
+	Err    error // with Retry, NotStored, Failed, Lost and Stopped: why; with AlreadyFailed [ErrFailed]
 
 	// GivenUp, with Failed and AlreadyFailed, says that too many attempts failed or were taken over, and that none has
 	// failed for good; of a run that was FAILED before, as far as the gate says.
 	GivenUp bool
 
-	// Storing is the end of a work that is done, while that is sent again in the background; nil if there is none. The
-	// status is Retry then, and Err is [ErrNotStored].
+	// Storing, with NotStored, is the end of the work while that is sent again in the background; nil if it no longer is.
 	Storing *Storing
 }
 

@@ -339,7 +339,7 @@ func TestDoneAfterTheExpiry(t *testing.T) {
 	}{
 		"no other began":  {nil, nil, once.Ready, "READY", []string{"acquire", "refresh", "finish"}},
 		"another began":   {(*fake).takeOver, nil, once.Lost, "", []string{"acquire", "refresh", "finish"}},
-		"it is away":      {func(f *fake) { f.fault = away }, nil, once.Retry, "", []string{"acquire", "refresh", "finish"}},
+		"it is away":      {func(f *fake) { f.fault = away }, nil, once.NotStored, "", []string{"acquire", "refresh", "finish"}},
 		"the work failed": {nil, errNetwork, once.Lost, "", []string{"acquire", "refresh"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -360,12 +360,12 @@ func TestDoneAfterTheExpiry(t *testing.T) {
 				want(t, "status", out.Status, c.status)
 				want(t, "stored", f.status, c.stored)
 				want(t, "calls", f.names(), c.calls)
-				want(t, "goes on", out.Storing != nil, c.status == once.Retry)
+				want(t, "goes on", out.Storing != nil, c.status == once.NotStored)
 				if out.Storing != nil {
 					out.Storing.Stop()
 				}
 				if lost := c.status == once.Lost; errors.Is(out.Err, once.ErrLost) != lost ||
-					(out.Result == "paid") != (c.status == once.Ready) {
+					(out.Result == "paid") != (c.status == once.Ready || c.status == once.NotStored) {
 					t.Errorf("%+v", out)
 				}
 			})

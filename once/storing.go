@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// ErrNotStored says that the work is done, and that the gate does not know it yet: see [Storing].
+// ErrNotStored is the error of [NotStored]: the work is done, and the gate has not stored that. See [Storing].
 var ErrNotStored = errors.New("the work is done, and its end is not stored")
 
 // Storing is the end of a run that [Run] could not store before it returned. It is sent again in the background until
@@ -78,8 +78,15 @@ func (r *run) finish(ctx context.Context, t *term.Term, result Result, done Outc
 		return s.out
 	default:
 	}
-	return Outcome{Status: Retry, Token: r.lock.Token, Storing: s,
-		Err: because(fmt.Errorf("store the end of run %q: %w: %w", r.id, ErrNotStored, errBackground), done.Err)}
+	out := r.unstored(done, errBackground)
+	out.Storing = s
+	return out
+}
+
+// unstored is what came of a work whose end the gate has not stored.
+func (r *run) unstored(done Outcome, why error) Outcome {
+	return Outcome{Status: NotStored, Token: r.lock.Token, Result: done.Result,
+		Err: because(fmt.Errorf("store the end of run %q: %w; %w", r.id, why, ErrNotStored), done.Err)}
 }
 
 // tell calls Options.OnStoring while that takes longer than it should.
@@ -111,14 +118,17 @@ func (r *run) store(ctx context.Context, patience time.Duration, result Result, 
 	case IsLost(err):
 		return Outcome{Status: Lost, Token: r.lock.Token, Err: because(lostBy(err), done.Err)}
 	case !rejected(err):
-		return Outcome{Status: Retry, Token: r.lock.Token,
-			Err: because(fmt.Errorf("store the end of run %q: %w; %w", r.id, err, ErrNotStored), done.Err)}
+		return r.unstored(done, err)
 	}
-	err = fmt.Errorf("store the end of run %q: %w", r.id, err)
+	rejection := fmt.Errorf("store the end of run %q: %w", r.id, err)
 	if !result.Failed { // the work is done, and is not done again because its result is not accepted
-		return r.store(ctx, patience, Result{Failed: true, Reason: reason(err)},
-			Outcome{Status: Failed, Token: r.lock.Token, Err: err})
+		out := r.store(ctx, patience, Result{Failed: true, Reason: reason(rejection)},
+			Outcome{Status: Failed, Token: r.lock.Token, Err: rejection})
+		if out.Status == NotStored {
+			out.Result = done.Result
+		}
+		return out
 	}
-	r.release(ctx, reason(err)) // the gate responds, and would reject it later too
-	return Outcome{Status: Retry, Token: r.lock.Token, Err: because(err, done.Err)}
+	r.release(ctx, reason(rejection)) // the gate responds, and would reject it later too
+	return r.unstored(done, err)
 }

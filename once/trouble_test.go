@@ -244,7 +244,8 @@ func TestFinishGoesOn(t *testing.T) {
 				out := run(t, t.Context(), f, func(ctx context.Context, _ once.Lock) (string, error) {
 					return "paid", work(ctx, c.work)
 				}, &once.Options{Heartbeat: 299500 * time.Millisecond, Warn: func(error) { warnings++ }})
-				want(t, "status", out.Status, once.Retry)
+				want(t, "status", out.Status, once.NotStored)
+				want(t, "what the work returned", out.Result, "paid")
 				if !errors.Is(out.Err, once.ErrNotStored) || !strings.HasPrefix(out.Err.Error(), `store the end of run "a1": `) {
 					t.Errorf("got %v", out.Err)
 				}
@@ -289,13 +290,45 @@ func TestFinishIsStopped(t *testing.T) {
 		time.Sleep(time.Hour)
 		out.Storing.Stop()
 		sent := len(f.calls)
-		if got := out.Storing.Outcome(); got.Status != once.Retry || !errors.Is(got.Err, once.ErrNotStored) ||
+		if got := out.Storing.Outcome(); got.Status != once.NotStored || got.Result != "paid" || !errors.Is(got.Err, once.ErrNotStored) ||
 			!errors.Is(got.Err, errNetwork) {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(time.Hour)
 		want(t, "calls after it", len(f.calls)-sent, 0)
 	})
+}
+
+var errBank = errors.New("the bank says no")
+
+// TestWhatFailedForGoodIsNotStored: the end of a work that failed for good is stored as insistently as a result, and the
+// outcome says as plainly that it is not, also of the last attempt that a deadline ended.
+func TestWhatFailedForGoodIsNotStored(t *testing.T) {
+	for name, c := range map[string]struct {
+		work once.Work
+		is   error
+	}{
+		"permanent": {func(context.Context, once.Lock) (string, error) { return "", once.Permanent(errBank) }, errBank},
+		"over time": {func(ctx context.Context, _ once.Lock) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{fault: failing("finish", always, errNetwork, false)}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				out := run(t, ctx, f, c.work, &once.Options{MaxFailures: 1})
+				want(t, "status", out.Status, once.NotStored)
+				if !errors.Is(out.Err, once.ErrNotStored) || !errors.Is(out.Err, c.is) || out.GivenUp {
+					t.Errorf("%+v", out)
+				}
+				out.Storing.Stop()
+				want(t, "status", out.Storing.Outcome().Status, once.NotStored)
+			})
+		})
+	}
 }
 
 // TestHoldsWhileStoring: with Options.SettleTime the caller waits as long as its context lasts, and is called once a
@@ -348,7 +381,10 @@ func TestFinishThatTheGateRejects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fault: failing("finish", always, contracts.CodeInvalidArgument, false)}
 		out := run(t, t.Context(), f, say("done"), nil)
-		want(t, "status", out.Status, once.Retry)
+		want(t, "outcome", out, once.Outcome{Status: once.NotStored, Token: 1, Result: "done", Err: out.Err})
+		if !errors.Is(out.Err, once.ErrNotStored) || !errors.Is(out.Err, contracts.CodeInvalidArgument) {
+			t.Errorf("got %v", out.Err)
+		}
 		want(t, "failures", f.failures, 1)
 		want(t, "calls", f.names(), []string{"acquire", "refresh", "finish", "release"})
 	})

@@ -94,6 +94,7 @@ var noBound = map[string]string{
 	"client.maxIdle":           "of a pool",
 	"awssqs.MaxPause":          "of a backoff",
 	"tasks.maxReturned":        "of a backoff",
+	"fencing.MaxSubjectBytes":  "of a key of a lock, with its permit",
 	"fence.MaxSubjectBytes":    "of a key of a lock, with its permit",
 	"awssqs.maxAttempts":       "while draining",
 	"election.maxLook":         "of a backoff",

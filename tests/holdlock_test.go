@@ -20,6 +20,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/locks"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -126,7 +127,7 @@ func startHolder(t *testing.T, store docstore.Store, child string, env ...string
 	t.Cleanup(server.Close)
 	guard := lock.NewGuard(store, nil)
 	h := &holder{url: server.URL, step: func(token int64) bool {
-		o, err := guard.Check(context.Background(), lock.Fence{Tenant: "acme", Resource: "orders", Token: token})
+		o, err := guard.Check(context.Background(), lock.Fence{Tenant: "acme", Resource: "orders", Lease: fencing.OfLock("db", 0, token)})
 		return err == nil && o.Passed
 	}}
 	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

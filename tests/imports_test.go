@@ -51,8 +51,8 @@ var imports = map[string][]string{
 		"internal/lease", "internal/owner", "internal/term"},
 	"once/calendar": {},
 	"idempotency":   {"contracts", "internal/lease", "once"},
-	"client": {"cluster", "contracts", "internal/backoff", "internal/bearer", "internal/ends", "internal/hold",
-		"internal/lease", "kazahana", "locks", "once"},
+	"client": {"cluster", "contracts", "internal/backoff", "internal/bearer", "internal/ends", "internal/fencing",
+		"internal/hold", "internal/lease", "kazahana", "locks", "once"},
 	"cluster": {"contracts", "internal/backoff", "internal/hold", "internal/lease", "internal/term"},
 	"locks": {"contracts", "internal/backoff", "internal/fencing", "internal/hold",
 		"internal/lease", "internal/owner", "internal/term"},
@@ -100,7 +100,7 @@ var imports = map[string][]string{
 	"functions/aws/emf": {"functions/metrics", "go.opentelemetry.io/otel/attribute",
 		"go.opentelemetry.io/otel/metric"},
 	"functions/aws/ststoken": {"functions/tasks", "internal/awsconfig", "internal/bearer", "github.com/aws/aws-sdk-go-v2"},
-	"functions/direct":       {"cluster", "contracts", "fence", "internal/ends", "locks", "once", "repo"},
+	"functions/direct":       {"cluster", "contracts", "fence", "internal/ends", "internal/fencing", "locks", "once", "repo"},
 	"functions/gcp": {
 		"adapters/gcpcloudtasks", "adapters/gcpfirestore", "cloud.google.com/go/compute/metadata", "contracts",
 		"functions", "repo/analysis",
@@ -108,7 +108,7 @@ var imports = map[string][]string{
 	},
 	"functions/gcp/local": {root, "github.com/GoogleCloudPlatform/functions-framework-go/funcframework"},
 	"functions/httpapi": {"repo", "contracts", "functions/direct", "functions/metrics", "functions/telemetry",
-		"internal/buildinfo", "internal/term", "kazahana", "github.com/go-json-experiment/json"},
+		"internal/buildinfo", "internal/fencing", "internal/term", "kazahana", "github.com/go-json-experiment/json"},
 	"functions/metrics": {"cluster", "contracts", "functions/telemetry", "repo", "go.opentelemetry.io/otel/attribute",
 		"go.opentelemetry.io/otel/metric"},
 	"functions/oidc": {"functions/httpapi", "internal/term", "github.com/coreos/go-oidc",
@@ -148,7 +148,7 @@ var imports = map[string][]string{
 
 	"cmd/leasehold": {
 		"adapters", "cmd/leasehold/internal", "client", "cluster", "console", "contracts", "emulator",
-		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/hold", "internal/lease",
+		"functions", "idempotency", "internal/backoff", "internal/buildinfo", "internal/fencing", "internal/hold", "internal/lease",
 		"internal/guarded", "internal/price", "internal/reread", "internal/term", "proof/prove", "kazahana",
 		"locks", "once", "repo", "github.com/alecthomas/kong", "github.com/aws/aws-sdk-go-v2", "go.opentelemetry.io/otel",
 	},
@@ -165,8 +165,8 @@ var imports = map[string][]string{
 	"proof/lambdatest":      {"github.com/aws/aws-lambda-go/events"},
 	"proof/mutants":         {},
 	"proof/placementsim":    {"cluster", "contracts", "functions/direct", "proof/chaos", "repo"},
-	"proof/prove": {"contracts", "functions/direct", "internal/ends", "internal/lease", "internal/term", "kazahana",
-		"once", "repo"},
+	"proof/prove": {"contracts", "functions/direct", "internal/ends", "internal/fencing", "internal/lease",
+		"internal/term", "kazahana", "once", "repo"},
 	"proof/suite": {"contracts", "internal/ends", "internal/lease", "kazahana", "proof/prove", "repo",
 		"pgregory.net/rapid", "github.com/anishathalye/porcupine"},
 

@@ -102,7 +102,7 @@ func TestStoreCommands(t *testing.T) {
 	}
 	first := take("r1")
 	if status, body := call(t, http.MethodPost, p.url+"/v1/tenants/acme/fences/db/check", "",
-		`{"fencing_token":1}`); status != 200 {
+		`{"fencing_token":1,"subject":"lock/deploy"}`); status != 200 {
 		t.Fatalf("fence: %d %s", status, body)
 	}
 
@@ -134,7 +134,7 @@ func TestStoreCommands(t *testing.T) {
 		t.Error("a token from before still works")
 	}
 	if status, body := call(t, http.MethodPost, p.url+"/v1/tenants/acme/fences/db/check", "",
-		`{"fencing_token":2}`); status != 409 {
+		`{"fencing_token":2,"subject":"lock/deploy"}`); status != 409 {
 		t.Errorf("fence: %d %s", status, body)
 	}
 	if _, err := c.LockAPI().ForceRelease(unhurried(t), "acme", "deploy",

@@ -220,10 +220,10 @@ var conversations = map[string]conversation{
 			false},
 	}, looks: []string{tenant + "/locks/{n}-x", tenant + "/locks/{n}-y"}},
 	"a fence": {commands: []saidTo{
-		{"POST " + tenant + "/fences/{n}/check", `{"fencing_token":7}`, 200, "", false},
-		{"POST " + tenant + "/fences/{n}/check", `{"fencing_token":6}`, 409, "", false},
+		{"POST " + tenant + "/fences/{n}/check", `{"fencing_token":7,"subject":"lock/db"}`, 200, "", false},
+		{"POST " + tenant + "/fences/{n}/check", `{"fencing_token":6,"subject":"lock/db"}`, 409, "", false},
 		{"POST " + tenant + "/fences/{n}/reset", `{"owner_id":"root","highest_token":7,"reason":"a typo"}`, 200, "", false},
-		{"POST " + tenant + "/fences/{n}/check", `{"fencing_token":6}`, 200, "", false},
+		{"POST " + tenant + "/fences/{n}/check", `{"fencing_token":6,"subject":"lock/db"}`, 200, "", false},
 		{"POST " + tenant + "/fences/{n}/remove", `{"owner_id":"root","highest_token":6,"reason":"over"}`, 200, "", false},
 	}, looks: []string{tenant + "/fences/{n}"}},
 	"an analysis": {commands: []saidTo{

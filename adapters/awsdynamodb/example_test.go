@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/adapters/awsdynamodb"
 	"github.com/leasehold-dev/leasehold/emulator/dynamodbtest"
+	"github.com/leasehold-dev/leasehold/fence"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
@@ -34,22 +35,23 @@ func ExampleCondition() {
 		fmt.Println(err)
 		return
 	}
-	write := func(text string, token int64) error {
-		fence, err := awsdynamodb.Condition(lock.FenceCond("lease_token", token))
+	write := func(text string, lease fence.Lease) error {
+		fenced, err := awsdynamodb.Condition(lock.FenceCond("lease_token", lease))
 		if err != nil {
 			return err
 		}
-		fence.Names["#text"] = "text"
-		fence.Values[":text"] = &types.AttributeValueMemberS{Value: text}
-		fence.Names["#token"] = "lease_token"
-		fence.Values[":token"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(token, 10)}
+		fenced.Names["#text"] = "text"
+		fenced.Values[":text"] = &types.AttributeValueMemberS{Value: text}
+		fenced.Names["#token"], fenced.Names["#subject"] = "lease_token", "lease_token_subject"
+		fenced.Values[":token"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(lease.Token, 10)}
+		fenced.Values[":subject"] = &types.AttributeValueMemberS{Value: lease.Subject}
 		_, err = client.UpdateItem(ctx, &sdk.UpdateItemInput{
 			TableName:                 aws.String("reports"),
 			Key:                       map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "2026"}},
-			UpdateExpression:          aws.String("SET #text = :text, #token = :token"),
-			ConditionExpression:       aws.String(fence.Condition),
-			ExpressionAttributeNames:  fence.Names,
-			ExpressionAttributeValues: fence.Values,
+			UpdateExpression:          aws.String("SET #text = :text, #token = :token, #subject = :subject"),
+			ConditionExpression:       aws.String(fenced.Condition),
+			ExpressionAttributeNames:  fenced.Names,
+			ExpressionAttributeValues: fenced.Values,
 		})
 		return err
 	}
@@ -57,7 +59,7 @@ func ExampleCondition() {
 		text  string
 		token int64
 	}{{"by the first holder", 1}, {"by the second", 2}, {"by the first, who woke up late", 1}} {
-		err := write(w.text, w.token)
+		err := write(w.text, fence.Lease{Subject: "lock/reports", Token: w.token}) // of a lock: l.Lease()
 		_, stale := errors.AsType[*types.ConditionalCheckFailedException](err)
 		fmt.Println(w.text+":", err == nil, stale)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"pgregory.net/rapid"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -125,7 +126,7 @@ func TestWritesOfLocksRefuseThemselves(t *testing.T) {
 		"unset": {docstore.Write{If: docstore.Has{Field: "a"}, Unset: []string{"a"}}, true},
 		"first count": {docstore.Write{If: docstore.Not{Cond: docstore.Has{Field: "n"}}, Add: map[string]int64{"n": 1}},
 			true},
-		"fence": {lock.Fence{Tenant: "acme", Resource: "r", Token: 1}.Write(), false},
+		"fence": {lock.Fence{Tenant: "acme", Resource: "r", Lease: fencing.OfLock("db", 0, 1)}.Write(), false},
 		"count": {docstore.Write{Add: map[string]int64{"n": 1}}, false},
 		"count up to ten": {docstore.Write{If: docstore.LE{Field: "n", Value: docstore.Int(9)},
 			Add: map[string]int64{"n": 1}}, false},

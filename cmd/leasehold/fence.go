@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 )
 
 type fenceCmd struct {
@@ -20,16 +21,17 @@ type fenceCmd struct {
 func (fenceCmd) Help() string {
 	return `A fence remembers the highest fencing token that a resource has seen. Check it before each write of a holder, where the resource cannot compare tokens itself:
 
-  leasehold fence check orders-db --token "$token" && psql -f orders.sql
+  leasehold fence check orders-db --token "$token" --subject lock/orders && psql -f orders.sql
 
-Under "leasehold lock run" the token is that of the lease, without --token.
+Under "leasehold lock run" and "once" both are those of the lease, without flags. Tokens of two locks, or of two runs, have no order: a fence that has seen those of another one compares nothing.
 
-Exit codes: 0 the token is the highest so far, 4 a higher one was seen: the lease is lost, stop the work; 5 there is no token to forget.`
+Exit codes: 0 the token is the highest so far, 4 a higher one was seen: the lease is lost, stop the work; or tokens of another lock or run were; 5 there is no token to forget.`
 }
 
 type fenceCheckCmd struct {
 	Resource string `arg:"" help:"What the token protects."`
 	Token    int64  `required:"" env:"LEASEHOLD_FENCING_TOKEN" placeholder:"N" help:"The fencing token of the lease (${env})."`
+	Subject  string `required:"" env:"LEASEHOLD_FENCING_SUBJECT" placeholder:"NAME" help:"What it is a token of (${env}): lock/KEY, lock/KEY#PERMIT, run/ID."`
 }
 
 // Run checks the token.
@@ -38,7 +40,7 @@ func (c *fenceCheckCmd) Run(ctx context.Context, f *fenceCmd, s *streams) error 
 	if err != nil {
 		return err
 	}
-	passed, err := server.Fences().Check(ctx, f.Tenant, c.Resource, c.Token)
+	passed, err := server.Fences().Check(ctx, f.Tenant, c.Resource, fencing.Lease{Subject: c.Subject, Token: c.Token})
 	if err != nil {
 		return f.outcome(err)
 	}

@@ -40,7 +40,7 @@ func TestInterrupted(t *testing.T) {
 		"lock acquire k", "lock acquire k --wait 1h", "lock renew k --token 1", "lock release k --token 1",
 		"lock force-release k --reason r", "lock get k",
 		"lock get k --watch", "lock list", "lock list --watch", "lock run k -- true", "lock run k --wait 1h -- true",
-		"fence check r --token 1",
+		"fence check r --token 1 --subject lock/r",
 		"fence reset r --token 1 --reason r", "analysis list", "analysis get a", "analysis retry a --reason r",
 		"placement members c",
 		"placement where c k i", "placement drain c m", "placement events c", "placement events c --follow", "id next",

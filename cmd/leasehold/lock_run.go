@@ -17,6 +17,7 @@ import (
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/functions/settings"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/hold"
 	"github.com/leasehold-dev/leasehold/internal/lease"
 	"github.com/leasehold-dev/leasehold/locks"
@@ -182,7 +183,7 @@ func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held,
 		token, err := holder.Take(ctx, c.Key, rate, &locks.TakeOptions{
 			Wait: &c.Wait, MaxWaiting: int(given(c.MaxWaiting)), Metadata: c.Metadata,
 		})
-		return nil, named("", c.Key, token), err
+		return nil, named("", c.Key, fencing.OfLock(c.Key, 0, token)), err
 	}
 	o := c.options()
 	o.Wait, o.Margin, o.Metadata = &c.Wait, max(c.Grace, last(c.TTL)), c.Metadata
@@ -191,9 +192,9 @@ func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held,
 		if err != nil {
 			return nil, nil, err
 		}
-		variables = named("", c.Key, all.Token(c.Key))
+		variables = named("", c.Key, all.Lease(c.Key))
 		for i, key := range c.Also {
-			variables = append(variables, named("_"+strconv.Itoa(i+2), key, all.Token(key))...)
+			variables = append(variables, named("_"+strconv.Itoa(i+2), key, all.Lease(key))...)
 		}
 		return all, variables, nil
 	}
@@ -201,7 +202,7 @@ func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held,
 	if err != nil {
 		return nil, nil, err
 	}
-	variables = named("", c.Key, l.Token())
+	variables = named("", c.Key, l.Lease())
 	if l.Permit() > 0 {
 		variables = append(variables, "LEASEHOLD_PERMIT="+strconv.Itoa(l.Permit()))
 	}
@@ -212,9 +213,9 @@ func (c *lockRunCmd) acquire(ctx context.Context, holder *locks.Client) (h held,
 func (c *lockRunCmd) keys() []string { return append([]string{c.Key}, c.Also...) }
 
 // named are the variables of one lock. The suffix tells those of several apart.
-func named(suffix, key string, token int64) []string {
+func named(suffix, key string, l fencing.Lease) []string {
 	return []string{"LEASEHOLD_KEY" + suffix + "=" + key, "LEASEHOLD_FENCING_TOKEN" + suffix + "=" +
-		strconv.FormatInt(token, 10)}
+		strconv.FormatInt(l.Token, 10), "LEASEHOLD_FENCING_SUBJECT" + suffix + "=" + l.Subject}
 }
 
 // prepare checks the arguments, and finds the command.

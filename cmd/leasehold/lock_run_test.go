@@ -308,16 +308,17 @@ func TestServerThatIsAway(t *testing.T) {
 // command holds.
 func TestVariablesOfAnInnerCommand(t *testing.T) {
 	for name, value := range map[string]string{"LEASEHOLD_KEY": "outer", "LEASEHOLD_FENCING_TOKEN": "7",
+		"LEASEHOLD_FENCING_SUBJECT": "outer", "LEASEHOLD_FENCING_SUBJECT_2": "outer",
 		"LEASEHOLD_KEY_2": "outer-2", "LEASEHOLD_FENCING_TOKEN_2": "8", "LEASEHOLD_PERMIT": "3", "OTHER": "stays"} {
 		t.Setenv(name, value)
 	}
 	server := httptest.NewServer(httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, nil))
 	defer server.Close()
 	for args, want := range map[string][]string{
-		"lock run k -- env": {"LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_KEY=k", "OTHER=stays"},
-		"lock run k --also l -- env": {"LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_FENCING_TOKEN_2", "LEASEHOLD_KEY=k",
+		"lock run k -- env": {"LEASEHOLD_FENCING_SUBJECT=lock/k", "LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_KEY=k", "OTHER=stays"},
+		"lock run k --also l -- env": {"LEASEHOLD_FENCING_SUBJECT=lock/k", "LEASEHOLD_FENCING_SUBJECT_2=lock/l", "LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_FENCING_TOKEN_2", "LEASEHOLD_KEY=k",
 			"LEASEHOLD_KEY_2=l", "OTHER=stays"},
-		"once report -- env": {"LEASEHOLD_FENCING_TOKEN", "OTHER=stays"},
+		"once report -- env": {"LEASEHOLD_FENCING_SUBJECT=run/report", "LEASEHOLD_FENCING_TOKEN", "OTHER=stays"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), strings.Fields("--server "+server.URL+" "+args), &out, &errs); code != 0 {
@@ -330,7 +331,7 @@ func TestVariablesOfAnInnerCommand(t *testing.T) {
 			switch {
 			case strings.HasPrefix(name, "LEASEHOLD_FENCING_TOKEN") && len(value) > 1: // it is not the outer one's
 				got = append(got, name)
-			case strings.HasPrefix(name, "LEASEHOLD_KEY"), name == "LEASEHOLD_PERMIT", name == "OTHER":
+			case strings.HasPrefix(name, "LEASEHOLD_KEY"), strings.HasPrefix(name, "LEASEHOLD_FENCING_SUBJECT"), name == "LEASEHOLD_PERMIT", name == "OTHER":
 				got = append(got, line)
 			}
 		}

@@ -86,7 +86,7 @@ func TestAnotherTenant(t *testing.T) {
 		{"lock get k", true},
 		{"lock run k -- true", true},
 		{"run get r", true},
-		{"fence check r --token 1", true},
+		{"fence check r --token 1 --subject lock/r", true},
 		{"lock get k --tenant acme", false},
 		{"lock force-release k --reason x --tenant acme", false}, // it needs another scope
 	} {

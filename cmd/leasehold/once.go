@@ -232,7 +232,8 @@ func (c *onceCmd) perform(ctx context.Context, path string, l once.Lock, due tim
 	}
 	variables := []string{
 		"LEASEHOLD_RUN_ID=" + c.Name, "LEASEHOLD_TENANT=" + c.Tenant,
-		"LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(l.Token, 10), "LEASEHOLD_RESULT=" + result,
+		"LEASEHOLD_FENCING_TOKEN=" + strconv.FormatInt(l.Token, 10), "LEASEHOLD_FENCING_SUBJECT=" + l.Lease().Subject,
+		"LEASEHOLD_RESULT=" + result,
 	}
 	if !due.IsZero() {
 		variables = append(variables, "LEASEHOLD_DUE_AT="+due.UTC().Format(time.RFC3339))

@@ -202,11 +202,10 @@ func (n *runNews) exit(out once.Outcome) error {
 		return &exitError{exitLost, out.Err}
 	case once.Failed:
 		return failedRun(fmt.Errorf("%s is FAILED: %w", name, out.Err))
+	case once.NotStored:
+		return failedRun(fmt.Errorf("the command of %s is done, and the gate does not know it: it runs again when it is asked "+
+			"for: %w", name, out.Err))
 	case once.Retry:
-		if errors.Is(out.Err, once.ErrNotStored) {
-			return failedRun(fmt.Errorf("the command of %s is done, and the gate does not know it: it runs again when it is asked "+
-				"for: %w", name, out.Err))
-		}
 		return failedRun(fmt.Errorf("the run of %s failed, and may be tried again: %w", name, out.Err))
 	default:
 		return failedRun(fmt.Errorf("the run of %s was stopped: %w", name, out.Err))

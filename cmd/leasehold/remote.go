@@ -233,7 +233,7 @@ func withExit(code contracts.Code, err error) error {
 		return &exitError{exitHeld, err}
 	case contracts.CodeLeaseLost, contracts.CodeLeaseExpired, contracts.CodeLeaseReleased, contracts.CodeNotOwner,
 		contracts.CodeLockNotHeld,
-		contracts.CodeStaleToken, contracts.CodeStaleIncarnation, contracts.CodeStaleEpoch:
+		contracts.CodeStaleToken, contracts.CodeOtherSubject, contracts.CodeStaleIncarnation, contracts.CodeStaleEpoch:
 		return &exitError{exitGone, err}
 	case contracts.CodeNotFound, contracts.CodeUnknownService, contracts.CodeMemberUnknown,
 		contracts.CodeTopologyUndetermined, contracts.CodeNoEligibleMember:

@@ -71,6 +71,7 @@ export default {
   'code.CURSOR_EXPIRED': 'Events after this place have been removed. Begin again without a place.',
   'code.LOCK_UNREADABLE': 'Another program wrote an expiry that cannot be read, so that no one can say whether the lock is held.',
   'code.STALE_TOKEN': 'A higher fencing token was seen: the sender has lost its lock without noticing. This is what the fence is for.',
+  'code.OTHER_SUBJECT': 'The fence has seen tokens of another lock or run. Tokens of two have no order: let all writers have one lock.',
   'code.TOPOLOGY_UNDETERMINED': 'The cluster has no active member to place on.',
   'code.NO_ELIGIBLE_MEMBER': 'No member offers what the identity needs: kind, labels or room.',
   'code.MEMBER_INELIGIBLE': 'This member may not host the identity.',

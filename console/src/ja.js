@@ -71,6 +71,7 @@ export default {
   'code.CURSOR_EXPIRED': 'この位置より後のイベントは削除されています。位置を指定せずに最初からやり直してください。',
   'code.LOCK_UNREADABLE': '別のプログラムが読めない期限を書いたため、保持中かどうか判断できません。',
   'code.STALE_TOKEN': 'より大きいフェンシングトークンがあります。送信者は気づかないうちにロックを失いました。フェンスはこのためにあります。',
+  'code.OTHER_SUBJECT': 'フェンスは別のロックか実行のトークンを見ています。両者に順序はありません。全員が同じロックを使ってください。',
   'code.TOPOLOGY_UNDETERMINED': 'クラスターに有効なメンバーがいません。',
   'code.NO_ELIGIBLE_MEMBER': '種類、ラベル、空きの条件を満たすメンバーがいません。',
   'code.MEMBER_INELIGIBLE': 'このメンバーは対象を受け持てません。',

@@ -181,7 +181,7 @@ func (o *object) serveGCS(w http.ResponseWriter, r *http.Request) {
 func newS3(t *testing.T) (*object, fence.Object) {
 	t.Helper()
 	o := &object{token: func(o *object) int64 {
-		line, _, _ := strings.Cut(string(o.content), "\n")
+		line, _, _ := strings.Cut(string(o.content), " lock/report\n")
 		token, _ := strconv.ParseInt(line, 10, 64)
 		return token
 	}}
@@ -223,7 +223,10 @@ func onBoth(t *testing.T, test func(t *testing.T, o *object, f fence.Object)) {
 	}
 }
 
-// TestObject: two holders, one after the other, and the first again.
+// of is a lease of the object's lock.
+func of(token int64) fence.Lease { return fence.Lease{Subject: "lock/report", Token: token} }
+
+// TestObject: two holders, one after the other, the first again, and one of another lock.
 func TestObject(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *object, f fence.Object) {
 		for i, c := range []struct {
@@ -231,10 +234,14 @@ func TestObject(t *testing.T) {
 			data  string
 			stale bool
 		}{{41, "a", false}, {41, "b", false}, {42, "b", false}, {41, "c", true}, {42, "d", false}} {
-			if err := fence.PutObject(t.Context(), f, c.token, []byte(c.data), nil); c.stale != errors.Is(err,
+			if err := fence.PutObject(t.Context(), f, of(c.token), []byte(c.data), nil); c.stale != errors.Is(err,
 				contracts.CodeStaleToken) || !c.stale && err != nil {
 				t.Errorf("%d: %v", i, err)
 			}
+		}
+		other := fence.Lease{Subject: "run/report", Token: 43}
+		if err := fence.PutObject(t.Context(), f, other, nil, nil); !errors.Is(err, contracts.CodeOtherSubject) {
+			t.Errorf("of a run: %v", err)
 		}
 		if want := []int64{41, 41, 42, 42}; !slices.Equal(o.written, want) || !strings.HasSuffix(string(o.content), "d") {
 			t.Errorf("written by %v, %q", o.written, o.content)
@@ -246,17 +253,17 @@ func TestObject(t *testing.T) {
 // date nevertheless.
 func TestObjectOfTheSameContent(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *object, f fence.Object) {
-		if err := fence.PutObject(t.Context(), f, 41, []byte("same"), nil); err != nil {
+		if err := fence.PutObject(t.Context(), f, of(41), []byte("same"), nil); err != nil {
 			t.Fatal(err)
 		}
 		_, version, err := f.Get(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := fence.PutObject(t.Context(), f, 42, []byte("same"), nil); err != nil {
+		if err := fence.PutObject(t.Context(), f, of(42), []byte("same"), nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Put(t.Context(), []byte("late"), 41, version); !errors.Is(err, fence.ErrChanged) {
+		if err := f.Put(t.Context(), []byte("late"), of(41), version); !errors.Is(err, fence.ErrChanged) {
 			t.Errorf("%v, and %v wrote", err, o.written)
 		}
 	})
@@ -266,9 +273,9 @@ func TestObjectOfTheSameContent(t *testing.T) {
 func TestObjectLostResponse(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *object, f fence.Object) {
 		o.lose = 1
-		err := fence.PutObject(t.Context(), f, 41, []byte("a"), nil)
+		err := fence.PutObject(t.Context(), f, of(41), []byte("a"), nil)
 		for err != nil && !errors.Is(err, contracts.CodeStaleToken) && t.Context().Err() == nil {
-			err = fence.PutObject(t.Context(), f, 41, []byte("a"), nil) // where the SDK does not
+			err = fence.PutObject(t.Context(), f, of(41), []byte("a"), nil) // where the SDK does not
 		}
 		if err != nil || o.token(o) != 41 {
 			t.Errorf("%v, %v wrote", err, o.written)
@@ -283,7 +290,7 @@ func TestObjectRace(t *testing.T) {
 		for token := range int64(6) {
 			wait.Go(func() {
 				for n := range 5 {
-					err := fence.PutObject(context.WithoutCancel(t.Context()), f, 1+token, fmt.Append(nil, n), nil)
+					err := fence.PutObject(context.WithoutCancel(t.Context()), f, of(1+token), fmt.Append(nil, n), nil)
 					if err != nil && !errors.Is(err, contracts.CodeStaleToken) {
 						t.Error(err)
 					}

@@ -22,8 +22,8 @@ import (
 	"github.com/leasehold-dev/leasehold/fence"
 )
 
-// S3Object is an object of S3, or of a store that speaks its protocol with conditional writes. The token is the first
-// line of the content and not in the metadata, because the ETag, on which writes are conditional, tells contents apart
+// S3Object is an object of S3, or of a store that speaks its protocol with conditional writes. The token and its subject are
+// the first line of the content and not in the metadata, because the ETag, on which writes are conditional, tells contents apart
 // only. (In JSON it can be a member.)
 type S3Object struct {
 	Client      *s3.Client
@@ -33,37 +33,39 @@ type S3Object struct {
 var _ fence.Object = S3Object{}
 
 // Get implements [fence.Object].
-func (o S3Object) Get(ctx context.Context) (token int64, version string, err error) {
-	token, _, version, err = o.Read(ctx)
-	return token, version, err
+func (o S3Object) Get(ctx context.Context) (last fence.Lease, version string, err error) {
+	last, _, version, err = o.Read(ctx)
+	return last, version, err
 }
 
-// Read returns the content with the token that wrote it. The version is empty if there is no object.
-func (o S3Object) Read(ctx context.Context) (token int64, data []byte, version string, err error) {
+// Read returns the content with the lease that wrote it. The version is empty if there is no object.
+func (o S3Object) Read(ctx context.Context) (last fence.Lease, data []byte, version string, err error) {
 	found, err := o.Client.GetObject(ctx, &s3.GetObjectInput{Bucket: &o.Bucket, Key: &o.Key})
 	if code(err) == "NoSuchKey" {
-		return 0, nil, "", nil
+		return last, nil, "", nil
 	} else if err != nil {
-		return 0, nil, "", err
+		return last, nil, "", err
 	}
 	defer found.Body.Close() //nolint:errcheck // it was read to its end, or is not wanted
 	body := bufio.NewReader(found.Body)
 	line, err := body.ReadString('\n')
+	token, subject, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+	last.Subject = subject
 	if err == nil {
-		token, err = strconv.ParseInt(strings.TrimSuffix(line, "\n"), 10, 64)
+		last.Token, err = strconv.ParseInt(token, 10, 64)
 	}
-	if err != nil {
-		return 0, nil, "", fmt.Errorf("s3://%s/%s does not begin with a fencing token: %w", o.Bucket, o.Key, err)
+	if err != nil || subject == "" {
+		return fence.Lease{}, nil, "", fmt.Errorf("s3://%s/%s does not begin with a fencing token and its subject: %w", o.Bucket,
+			o.Key, err)
 	}
 	data, err = io.ReadAll(body)
-	return token, data, aws.ToString(found.ETag), err
+	return last, data, aws.ToString(found.ETag), err
 }
 
 // Put implements [fence.Object].
-func (o S3Object) Put(ctx context.Context, data []byte, token int64, ifVersion string) error {
+func (o S3Object) Put(ctx context.Context, data []byte, l fence.Lease, ifVersion string) error {
 	in := &s3.PutObjectInput{
-		Bucket: &o.Bucket, Key: &o.Key, Body: bytes.NewReader(
-			append(strconv.AppendInt(nil, token, 10), append([]byte{'\n'}, data...)...)),
+		Bucket: &o.Bucket, Key: &o.Key, Body: bytes.NewReader(append(fmt.Appendf(nil, "%d %s\n", l.Token, l.Subject), data...)),
 	}
 	if ifVersion == "" {
 		in.IfNoneMatch = aws.String("*")

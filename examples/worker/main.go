@@ -43,9 +43,9 @@ func work(ctx context.Context, name, server string) error {
 		return err
 	}
 	for {
-		var mine int64
+		var mine fence.Lease
 		err := holder.Do(ctx, "ledger", nil, func(ctx context.Context, l *locks.Lock) error {
-			mine = l.Token()
+			mine = l.Lease()
 			for {
 				if err := locks.Check(ctx); err != nil { // before each step: it knows of the loss also after a sleep
 					return err

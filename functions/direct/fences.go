@@ -16,10 +16,11 @@ type fences struct {
 }
 
 // Check implements [fence.Store].
-func (f fences) Check(ctx context.Context, resource string, token int64) error {
-	o, err := f.guard.Check(ctx, lock.Fence{Tenant: f.tenant, Resource: resource, Token: token})
+func (f fences) Check(ctx context.Context, resource string, l fence.Lease) error {
+	c := lock.Fence{Tenant: f.tenant, Resource: resource, Lease: l}
+	o, err := f.guard.Check(ctx, c)
 	if err != nil {
 		return withCode(err)
 	}
-	return FenceRejection(o)
+	return FenceRejection(c, o)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -214,8 +215,10 @@ func labels(m map[string]string) contracts.Metadata {
 }
 
 // FenceRejection is the outcome of a check of a fence, as a [contracts.Error] unless the token passed.
-func FenceRejection(o lock.FenceOutcome) error {
+func FenceRejection(c lock.Fence, o lock.FenceOutcome) error {
 	switch {
+	case o.Other != "":
+		return contracts.Errorf(contracts.CodeOtherSubject, "%s", fencing.OtherSubject(c.Lease, o.Other))
 	case o.Limit:
 		e := contracts.Errorf(contracts.CodeLockLimit,
 			"the tenant has as many fences as this server allows; the token was not checked")

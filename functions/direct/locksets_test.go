@@ -62,7 +62,7 @@ func TestDoAll(t *testing.T) {
 			if !slices.Equal(s.Keys(), []string{"a", "b"}) || s.Token("a") <= 0 || s.Token("b") <= 0 || s.Token("c") != 0 {
 				t.Errorf("keys %q, tokens %d and %d", s.Keys(), s.Token("a"), s.Token("b"))
 			}
-			if token, ok := fence.Token(ctx); ok {
+			if token, ok := fence.From(ctx); ok {
 				t.Errorf("the context carries the token %d", token)
 			}
 			time.Sleep(time.Minute)

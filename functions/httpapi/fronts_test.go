@@ -16,6 +16,7 @@ import (
 	"github.com/leasehold-dev/leasehold/cluster"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/once"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -87,7 +88,7 @@ func allWork(t *testing.T, c *client.Client, name string) error {
 		FencingToken: lease.FencingToken}); err != nil {
 		return err
 	}
-	if _, err := c.Fences().Check(ctx, "acme", name, lease.FencingToken); err != nil {
+	if _, err := c.Fences().Check(ctx, "acme", name, fencing.OfLock(name, 0, lease.FencingToken)); err != nil {
 		return err
 	}
 	if !strings.Contains(name, "/") { // the name of a run has none

@@ -573,13 +573,13 @@ func TestLocksPerTenant(t *testing.T) {
 		if a := d.post("/v1/tenants/acme/locks/"+key+"/acquire", body); a.status != 200 {
 			t.Fatalf("%s: %d %s", key, a.status, a.raw)
 		}
-		if a := d.post("/v1/tenants/acme/fences/"+key+"/check", `{"fencing_token":7}`); a.status != 200 {
+		if a := d.post("/v1/tenants/acme/fences/"+key+"/check", `{"fencing_token":7,"subject":"lock/db"}`); a.status != 200 {
 			t.Fatalf("%s: %d %s", key, a.status, a.raw)
 		}
 	}
 	for target, c := range map[string]struct{ body, after, says string }{
 		"locks/c/acquire": {body, "300", "the tenant has 2 locks"},
-		"fences/c/check":  {`{"fencing_token":7}`, "60", "as many fences as this server allows"},
+		"fences/c/check":  {`{"fencing_token":7,"subject":"lock/db"}`, "60", "as many fences as this server allows"},
 	} {
 		a := d.post("/v1/tenants/acme/"+target, c.body)
 		a.refuses(t, http.StatusTooManyRequests, "LOCK_LIMIT", "")

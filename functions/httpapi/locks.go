@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/repo/field"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 	"github.com/leasehold-dev/leasehold/repo/page"
@@ -271,10 +272,10 @@ func lockCounts(l lock.Looked) contracts.LockCounts {
 func (a *api) getFence(c call) (contracts.Fence, error) {
 	body := contracts.Fence{TenantID: c.PathValue("tenant_id"), Resource: c.PathValue("resource")}
 	highest, err := a.guard.Highest(c.Context(), body.TenantID, body.Resource)
-	if err == nil && highest == 0 {
+	if err == nil && highest.Token == 0 {
 		err = noFence()
 	}
-	body.HighestToken = highest
+	body.HighestToken, body.Subject = highest.Token, highest.Subject
 	return body, err
 }
 
@@ -283,12 +284,14 @@ func noFence() error {
 }
 
 func (a *api) checkFence(c call, b *contracts.FenceRequest) (passed contracts.FencePassed, err error) {
-	command := lock.Fence{Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"), Token: b.FencingToken}
+	command := lock.Fence{Tenant: c.PathValue("tenant_id"), Resource: c.PathValue("resource"),
+		Lease: fencing.Lease{Subject: b.Subject, Token: b.FencingToken}}
 	o, err := a.guard.Check(c.Context(), command)
 	if err == nil {
-		err = direct.FenceRejection(o)
+		err = direct.FenceRejection(command, o)
 	}
-	return contracts.FencePassed{TenantID: command.Tenant, Resource: command.Resource, FencingToken: command.Token}, err
+	return contracts.FencePassed{TenantID: command.Tenant, Resource: command.Resource, FencingToken: b.FencingToken,
+		Subject: b.Subject}, err
 }
 
 func (a *api) resetFence(c call, b *contracts.FenceResetRequest) (reset contracts.FenceReset, err error) {

@@ -361,17 +361,25 @@ func TestCountsOfAPage(t *testing.T) {
 func TestFence(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	check := "/v1/tenants/acme/fences/orders-db/check"
-	d.post(check, `{"fencing_token":7}`).wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":7}`)
-	d.post(check, `{"fencing_token":7}`).wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":7}`)
-	d.post(check, `{"fencing_token":9}`).wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":9}`)
-	a := d.post(check, `{"fencing_token":8}`)
+	d.post(check, `{"fencing_token":7,"subject":"lock/db"}`).wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":7,"subject":"lock/db"}`)
+	d.post(check, `{"fencing_token":7,"subject":"lock/db"}`).wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":7,"subject":"lock/db"}`)
+	d.post(check, `{"fencing_token":9,"subject":"lock/db"}`).wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":9,"subject":"lock/db"}`)
+	a := d.post(check, `{"fencing_token":8,"subject":"lock/db"}`)
 	a.refuses(t, 409, "STALE_TOKEN", "")
 	if a.body["highest_token"] != 9.0 {
 		t.Errorf("highest_token %v, want 9", a.body["highest_token"])
 	}
-	d.post("/v1/tenants/other/fences/orders-db/check", `{"fencing_token":1}`).wants(
-		t, 200, `{"tenant_id":"other","resource":"orders-db","fencing_token":1}`)
-	d.post(check, `{"fencing_token":0}`).refuses(t, 400, "INVALID_ARGUMENT", "fencing_token")
+	a = d.post(check, `{"fencing_token":10,"subject":"run/db"}`)
+	a.refuses(t, 409, "OTHER_SUBJECT", "")
+	if detail, _ := a.body["detail"].(string); !strings.Contains(detail, `"run/db"`) || !strings.Contains(detail, `"lock/db"`) {
+		t.Errorf("%s", a.raw)
+	}
+	d.post(check, `{"fencing_token":10}`).refuses(t, 400, "INVALID_ARGUMENT", "subject")
+	d.get("/v1/tenants/acme/fences/orders-db").wants(t, 200,
+		`{"tenant_id":"acme","resource":"orders-db","highest_token":9,"subject":"lock/db"}`)
+	d.post("/v1/tenants/other/fences/orders-db/check", `{"fencing_token":1,"subject":"lock/db"}`).wants(
+		t, 200, `{"tenant_id":"other","resource":"orders-db","fencing_token":1,"subject":"lock/db"}`)
+	d.post(check, `{"fencing_token":0,"subject":"lock/db"}`).refuses(t, 400, "INVALID_ARGUMENT", "fencing_token")
 }
 
 // TestFencePoisoned: a token that no lock has given is refused, and an administrator opens a fence that a wrong one has
@@ -379,12 +387,12 @@ func TestFence(t *testing.T) {
 func TestFencePoisoned(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	const fence = "/v1/tenants/acme/fences/orders-db"
-	d.post(fence+"/check", `{"fencing_token":9007199254740992}`).refuses(t, 400, "INVALID_ARGUMENT", "fencing_token")
-	d.post(fence+"/check", `{"fencing_token":1767225600000001}`).
-		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767225600000001}`)
-	d.post(fence+"/check", `{"fencing_token":1767229200000000}`).
-		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767229200000000}`) // an hour ahead
-	d.post(fence+"/check", `{"fencing_token":1767225600000001}`).refuses(t, 409, "STALE_TOKEN", "")
+	d.post(fence+"/check", `{"fencing_token":9007199254740992,"subject":"lock/db"}`).refuses(t, 400, "INVALID_ARGUMENT", "fencing_token")
+	d.post(fence+"/check", `{"fencing_token":1767225600000001,"subject":"lock/db"}`).
+		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767225600000001,"subject":"lock/db"}`)
+	d.post(fence+"/check", `{"fencing_token":1767229200000000,"subject":"lock/db"}`).
+		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767229200000000,"subject":"lock/db"}`) // an hour ahead
+	d.post(fence+"/check", `{"fencing_token":1767225600000001,"subject":"lock/db"}`).refuses(t, 409, "STALE_TOKEN", "")
 
 	const body = `{"owner_id":"root","reason":"a token of the test system","highest_token":1767229200000000}`
 	a := d.post(fence+"/reset", strings.Replace(body, "9200000000", "9100000000", 1))
@@ -400,8 +408,8 @@ func TestFencePoisoned(t *testing.T) {
 		d.post(fence+"/reset", body).
 			wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","reset_token":1767229200000000,"replayed":`+replayed+`}`)
 	}
-	d.post(fence+"/check", `{"fencing_token":1767225600000001}`).
-		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767225600000001}`)
+	d.post(fence+"/check", `{"fencing_token":1767225600000001,"subject":"lock/db"}`).
+		wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","fencing_token":1767225600000001,"subject":"lock/db"}`)
 	d.post(fence+"/reset", body).refuses(t, 409, "STALE_TOKEN", "") // late
 
 	// The fence of a resource that is gone is removed by its highest token, once.

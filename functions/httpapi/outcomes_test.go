@@ -318,10 +318,10 @@ func TestReadFence(t *testing.T) {
 	d := open(t, httpapi.Development{})
 	const fence = "/v1/tenants/acme/fences/orders-db"
 	d.get(fence).refuses(t, 404, "NOT_FOUND", "")
-	if a := d.post(fence+"/check", `{"fencing_token":1767225600000000}`); a.status != 200 {
+	if a := d.post(fence+"/check", `{"fencing_token":1767225600000000,"subject":"lock/db"}`); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	d.get(fence).wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","highest_token":1767225600000000}`)
+	d.get(fence).wants(t, 200, `{"tenant_id":"acme","resource":"orders-db","highest_token":1767225600000000,"subject":"lock/db"}`)
 	d.get("/v1/tenants/acme/fences/"+strings.Repeat("r", 257)).refuses(t, 400, "INVALID_ARGUMENT", "resource")
 	d.get("/v1/tenants/acmf/fences/orders-db").refuses(t, 404, "NOT_FOUND", "")
 }

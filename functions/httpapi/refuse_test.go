@@ -302,10 +302,10 @@ func TestOnlyAdministratorsForce(t *testing.T) {
 func TestOnlyAdministratorsResetFences(t *testing.T) {
 	d := open(t, verified{caller: httpapi.Caller{Subject: "svc", Tenant: "acme"}})
 	const fence = "/v1/tenants/acme/fences/db"
-	d.post(fence+"/check", `{"fencing_token":9}`)
+	d.post(fence+"/check", `{"fencing_token":9,"subject":"lock/db"}`)
 	d.post(fence+"/reset", `{"highest_token":9,"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
 	d.post(fence+"/remove", `{"highest_token":9,"reason":"x"}`).refuses(t, 403, "PERMISSION_DENIED", "")
-	d.post(fence+"/check", `{"fencing_token":8}`).refuses(t, 409, "STALE_TOKEN", "")
+	d.post(fence+"/check", `{"fencing_token":8,"subject":"lock/db"}`).refuses(t, 409, "STALE_TOKEN", "")
 	d.serve(verified{caller: httpapi.Caller{Subject: "root", Tenant: "acme", Rights: httpapi.Admin}}, d.store)
 	if a := d.post(fence+"/reset", `{"highest_token":9,"reason":"x"}`); a.status != 200 {
 		t.Errorf("an administrator: %d %s", a.status, a.raw)
@@ -472,7 +472,7 @@ func TestStoreFaults(t *testing.T) {
 			for _, a := range []answer{
 				d.post(deploy+"/acquire", `{"request_id":"r1","owner_id":"ann","ttl_seconds":30}`),
 				d.get(deploy), d.get("/v1/tenants/acme/locks"),
-				d.post("/v1/tenants/acme/fences/r/check", `{"fencing_token":1}`),
+				d.post("/v1/tenants/acme/fences/r/check", `{"fencing_token":1,"subject":"lock/db"}`),
 			} {
 				a.refuses(t, c.status, c.code, "")
 				if strings.Contains(a.raw, "fire") {

@@ -126,7 +126,7 @@ func TestHostsInDevelopment(t *testing.T) {
 	} {
 		h := httpapi.New(docstore.NewMemory(nil), httpapi.Development{}, &httpapi.Options{InsecureAnyHost: x.any})
 		r := httptest.NewRequest(http.MethodPost, "http://"+x.host+"/v1/tenants/acme/fences/r/check",
-			strings.NewReader(`{"fencing_token":1}`))
+			strings.NewReader(`{"fencing_token":1,"subject":"lock/r"}`))
 		if x.origin != "" {
 			r.Header.Set("Origin", x.origin)
 		}

@@ -591,7 +591,7 @@ func TestFirst(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 		}
-		if status, got := s.do("POST", "/tenants/acme/fences/f/check", `{"fencing_token":2}`); status != 200 {
+		if status, got := s.do("POST", "/tenants/acme/fences/f/check", `{"fencing_token":2,"subject":"lock/db"}`); status != 200 {
 			t.Fatal(status, got)
 		}
 		seen := false
@@ -707,7 +707,7 @@ func TestSeriesAreBounded(t *testing.T) {
 				{"POST", in + "/locks/" + name + "/renew", `{"request_id":"3","owner_id":"` + name +
 					`","ttl_seconds":30,"fencing_token":1}`},
 				{"POST", in + "/locks/" + name + "/" + name, "{}"},
-				{"POST", in + "/fences/" + name + "/check", `{"fencing_token":1}`},
+				{"POST", in + "/fences/" + name + "/check", `{"fencing_token":1,"subject":"lock/db"}`},
 				{"PUT", "/analyses/" + name, ""},
 				{"POST", "/analyses/" + name + "/lock", `{"request_id":"1","owner_id":"` + name + `"}`},
 				{"POST", in + "/runs/" + name + "/lock", `{"request_id":"1","owner_id":"` + name + `"}`},

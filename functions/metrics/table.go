@@ -300,7 +300,7 @@ var Table = []Instrument{
 	{
 		Name: nameDeliveries, Group: groupSweep, Unit: "{message}", Kind: Counter, Attributes: []string{attrOutcome},
 		CloudWatch: []string{attrOutcome},
-		Help:       "Deliveries of a queue, by the outcome that the log says: `ready`, `failed`, `attempt_failed`, `locked`, `lock_lost`, `gate_failed`, `target_away` and others.",
+		Help:       "Deliveries of a queue, by the outcome that the log says: `ready`, `failed`, `attempt_failed`, `not_stored`, `locked`, `lock_lost`, `gate_failed`, `target_away` and others.",
 		Question:   "Is the work of the queue done, and why is it not?",
 	},
 	{

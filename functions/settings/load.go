@@ -234,7 +234,7 @@ func checkNames(e Entry, env map[string]string) error {
 
 // numbered matches the variables of the second to the last of several locks.
 var numbered = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(LEASEHOLD_(KEY|FENCING_TOKEN)_)([2-9]|1[0-9]|20)$`)
+	return regexp.MustCompile(`^(LEASEHOLD_(KEY|FENCING_TOKEN|FENCING_SUBJECT)_)([2-9]|1[0-9]|20)$`)
 })
 
 // WithoutLock is an environment without what "leasehold lock run" and "once" say to their command of a lock and of when
@@ -242,8 +242,8 @@ var numbered = sync.OnceValue(func() *regexp.Regexp {
 func WithoutLock(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return name == "LEASEHOLD_KEY" || name == "LEASEHOLD_FENCING_TOKEN" || name == "LEASEHOLD_PERMIT" ||
-			name == "LEASEHOLD_DUE_AT" || numbered().MatchString(name)
+		return name == "LEASEHOLD_KEY" || name == "LEASEHOLD_FENCING_TOKEN" || name == "LEASEHOLD_FENCING_SUBJECT" ||
+			name == "LEASEHOLD_PERMIT" || name == "LEASEHOLD_DUE_AT" || numbered().MatchString(name)
 	})
 }
 

@@ -269,8 +269,8 @@ func TestLoad(t *testing.T) {
 // TestClientVariables: commands that call a server reject misspelt variables, as servers do.
 func TestClientVariables(t *testing.T) {
 	for env, says := range map[string]string{
-		"LEASEHOLD_TENANT=x LEASEHOLD_TABLE=y LEASEHOLD_SERVER= PATH=z LEASEHOLD_AUTH_TOKEN=t":                            "",
-		"LEASEHOLD_KEY_2=a LEASEHOLD_KEY_9=b LEASEHOLD_KEY_10=c LEASEHOLD_FENCING_TOKEN_2=1 LEASEHOLD_FENCING_TOKEN_20=2": "",
+		"LEASEHOLD_TENANT=x LEASEHOLD_TABLE=y LEASEHOLD_SERVER= PATH=z LEASEHOLD_AUTH_TOKEN=t":                                                          "",
+		"LEASEHOLD_KEY_2=a LEASEHOLD_KEY_9=b LEASEHOLD_KEY_10=c LEASEHOLD_FENCING_TOKEN_2=1 LEASEHOLD_FENCING_TOKEN_20=2 LEASEHOLD_FENCING_SUBJECT_3=s": "",
 		"LEASEHOLD_KEY_1=a":           "LEASEHOLD_KEY_1 is not a setting",
 		"LEASEHOLD_KEY_02=a":          "LEASEHOLD_KEY_02 is not a setting",
 		"LEASEHOLD_KEY_21=a":          "LEASEHOLD_KEY_21 is not a setting",
@@ -289,9 +289,9 @@ func TestClientVariables(t *testing.T) {
 // TestWithoutLock: a command under a lock finds nothing of the locks that an outer command holds.
 func TestWithoutLock(t *testing.T) {
 	environ := strings.Fields(
-		"A=1 LEASEHOLD_KEY=k LEASEHOLD_KEY_2=l LEASEHOLD_FENCING_TOKEN=1 LEASEHOLD_FENCING_TOKEN_20=2 LEASEHOLD_PERMIT=3 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x")
+		"A=1 LEASEHOLD_KEY=k LEASEHOLD_KEY_2=l LEASEHOLD_FENCING_TOKEN=1 LEASEHOLD_FENCING_TOKEN_20=2 LEASEHOLD_FENCING_SUBJECT=s LEASEHOLD_FENCING_SUBJECT_2=s LEASEHOLD_PERMIT=3 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x")
 	if got := settings.WithoutLock(environ); strings.Join(got, " ") != "A=1 LEASEHOLD_SERVER=s LEASEHOLD_KEY_ID=x" ||
-		len(environ) != 8 {
+		len(environ) != 10 {
 		t.Errorf("%q", got)
 	}
 }

@@ -39,7 +39,7 @@ const (
 //	                     Cloud Tasks has no dead-letter queue, the log has it as an error
 //	404 NOT_FOUND        retry, for Worker.Grace: the analysis does not exist yet
 //	409 ANALYSIS_LOCKED  retry: another worker runs it. Neither 429 nor 503: Cloud Tasks slows the whole queue down on those
-//	409 RUN_INTERRUPTED  retry: the lock was lost, the time ran out, the process ends
+//	409 RUN_INTERRUPTED  retry: the lock was lost, the time ran out, the process ends, what was done could not be stored
 //	424 ATTEMPT_FAILED   retry: the work failed
 //	503 UNAVAILABLE      retry: the gate did not respond, or the target is away: here the whole queue is to slow down
 //	500 DOCUMENT_DAMAGED retry, for Worker.Grace: the analysis' document must be repaired
@@ -187,6 +187,9 @@ func retried(a Result) error {
 			"the run failed; the analysis' document or the server's log says why")
 	case once.Lost:
 		return contracts.Errorf(contracts.CodeRunInterrupted, "the lock was lost during the work")
+	case once.NotStored:
+		return contracts.Errorf(contracts.CodeRunInterrupted,
+			"the work is done and could not be stored: it is done again with the next delivery")
 	case once.Stopped:
 		return contracts.Errorf(contracts.CodeRunInterrupted, "the delivery's time ran out, or the server is shutting down")
 	default:

@@ -116,7 +116,7 @@ func TestSaysWhatIsNotStored(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Hour, stop)
 		r := b.Deliver(ctx, tasks.Message{ID: "m1", Body: []byte(`{"analysisId":"a1"}`)})
-		if r.Done || !errors.Is(r.Err, once.ErrNotStored) || !strings.Contains(b.log.String(), "the work is done and not stored") {
+		if r.Done || r.Outcome != once.NotStored || !errors.Is(r.Err, once.ErrNotStored) || !strings.Contains(b.log.String(), "the work is done and not stored") {
 			t.Errorf("%+v; %s", r, b.log)
 		}
 	})

@@ -90,8 +90,8 @@ type Result struct {
 // Outcome says how a delivery ended. Beside the statuses of a run there are three of its own.
 //
 //	done             ready, failed, already_finished, already_failed; locked with Worker.AckLocked
-//	to be retried    attempt_failed, locked, lock_lost, stopped, gate_failed, target_away; unknown_analysis, damaged for
-//	                 Worker.Grace
+//	to be retried    attempt_failed, not_stored, locked, lock_lost, stopped, gate_failed, target_away; unknown_analysis,
+//	                 damaged for Worker.Grace
 //	dead             malformed; unknown_analysis, damaged after that
 //	done and dead    failed, already_failed, if the tries are used up, and no run has failed for good
 type Outcome = once.Status
@@ -208,7 +208,7 @@ func (w *Worker) deliver(ctx context.Context, m Message) Result {
 		SettleTime: settleTime,
 		OnStoring:  extend, // what the work did is stored as soon as the gate is back, and no one else is to begin meanwhile
 	})
-	if errors.Is(o.Err, once.ErrNotStored) {
+	if o.Status == once.NotStored {
 		w.log().ErrorContext(ctx, "the work is done and not stored: it is done again when the message comes again",
 			"message_id", m.ID, "analysis", string(id), "fencing_token", o.Token, "err", clip(o.Err.Error()))
 	}
@@ -367,7 +367,7 @@ func (w *Worker) logLine(ctx context.Context, m Message, a Result, took time.Dur
 	switch {
 	case a.Dead, a.Outcome == GateFailed, a.Outcome == Damaged:
 		level = slog.LevelError
-	case slices.Contains([]Outcome{once.Failed, once.Retry, once.Lost, once.Unknown, TargetAway}, a.Outcome):
+	case slices.Contains([]Outcome{once.Failed, once.Retry, once.NotStored, once.Lost, once.Unknown, TargetAway}, a.Outcome):
 		level = slog.LevelWarn
 	}
 	line := []slog.Attr{

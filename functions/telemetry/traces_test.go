@@ -109,7 +109,7 @@ func TestTraces(t *testing.T) {
 				"  internal lock.force_release error.type=unavailable Error",
 				"    client write locks error.type=unavailable Error",
 			}},
-		{"a fence", "POST", "/v1/tenants/acme/fences/x/check", `{"fencing_token":7}`, nil, []string{
+		{"a fence", "POST", "/v1/tenants/acme/fences/x/check", `{"fencing_token":7,"subject":"lock/db"}`, nil, []string{
 			"server POST /v1/tenants/{tenant_id}/fences/{resource}/check http.response.status_code=200 outcome=ok http.route=/v1/tenants/{tenant_id}/fences/{resource}/check tenant=acme",
 			"  internal lock.fence outcome=ok replayed=false",
 			"    client write fences outcome=applied documents=1",

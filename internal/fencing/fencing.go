@@ -28,9 +28,12 @@ func Given(token int64, now time.Time) error {
 	return nil
 }
 
+// MaxSubjectBytes bounds the subject of a lease: a key of a lock with its permit.
+const MaxSubjectBytes = 320
+
 // Lease is a fencing token and what it is a token of. Tokens of one subject have an order; those of two have none.
 type Lease struct {
-	Subject string // such as "lock/orders" or "run/invoice-7"; empty where only the number is known
+	Subject string // such as "lock/orders" or "run/invoice-7"
 	Token   int64
 }
 
@@ -44,6 +47,12 @@ func OfLock(key string, permit int, token int64) Lease {
 
 // OfRun is the lease of a run.
 func OfRun(id string, token int64) Lease { return Lease{"run/" + id, token} }
+
+// OtherSubject says why a lease is not compared with one of another lock or run, under which was written before.
+func OtherSubject(l Lease, before string) string {
+	return fmt.Sprintf("a token of %q cannot be compared with those of %q, under which was written before: tokens of two locks "+
+		"or runs have no order. Let all writers have one lock, or give each effect a unique row", l.Subject, before)
+}
 
 type key struct{}
 

@@ -517,15 +517,16 @@ func TestFences(t *testing.T) {
 		guard := fence.NewMemory(nil)
 		check := func(ctx context.Context, l Lease) error {
 			token, _ := l.Token()
-			if carried, ok := fence.Token(ctx); carried != token || !ok {
-				t.Errorf("the context carries %d, the lease %d", carried, token)
+			carried, ok := fence.From(ctx)
+			if carried.Token != token || !ok {
+				t.Errorf("the context carries %v, the lease %d", carried, token)
 			}
-			return guard.Check(ctx, "story", token)
+			return guard.Check(ctx, "story", carried)
 		}
 		if err := s.With(t.Context(), nil, check); err != nil {
 			t.Error(err)
 		}
-		if err := file.With(fence.With(t.Context(), 7), nil, check); !errors.Is(err, fence.ErrNoToken) {
+		if err := file.With(fence.With(t.Context(), fence.Lease{Subject: "lock/story", Token: 7}), nil, check); !errors.Is(err, fence.ErrNoToken) {
 			t.Error(err)
 		}
 	})

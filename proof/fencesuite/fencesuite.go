@@ -307,7 +307,7 @@ func (s *subject) ops(ctx context.Context, f *fence.SQL, tx fence.Tx, model orac
 		} else {
 			err = f.Update(ctx, tx, s.row(o.ID), o.Lease, s.set(), o.Value)
 		}
-		got := answer{missing: errors.Is(err, sql.ErrNoRows), other: errors.Is(err, fence.ErrOtherSubject)}
+		got := answer{missing: errors.Is(err, sql.ErrNoRows), other: errors.Is(err, contracts.CodeOtherSubject)}
 		if e, ok := errors.AsType[*contracts.Error](err); ok && e.Code == contracts.CodeStaleToken {
 			got.highest = e.HighestToken
 		}
@@ -378,8 +378,8 @@ func (s *subject) rows(t *testing.T) {
 	}
 	// two keys, one account: each is honest, and neither has lost a lock
 	other := update(strict, s.row(1), fence.Lease{Subject: "run/key-2", Token: now - 1}, s.set(), "other")
-	if !errors.Is(other, fence.ErrOtherSubject) || errors.Is(other, contracts.CodeStaleToken) ||
-		!strings.Contains(other.Error(), `"run/key-2" cannot be compared with "lock/a"`) {
+	if !errors.Is(other, contracts.CodeOtherSubject) || errors.Is(other, contracts.CodeStaleToken) ||
+		!strings.Contains(other.Error(), `"run/key-2" cannot be compared with those of "lock/a"`) {
 		t.Error(other)
 	}
 	many := fence.Row{Table: "orders", Where: "id > 0"}
@@ -464,12 +464,13 @@ func (s *subject) names(t *testing.T) {
 	store := s.fences(nil).Store(s.db)
 	for i, name := range []string{"a", "A", "a ", "ä", "a\u0308", "%", "日本", strings.Repeat("x", fence.MaxResourceBytes),
 		"'; DROP TABLE fences; --"} {
-		token := int64(100 - i) // lower than those before
-		if err := errors.Join(store.Check(t.Context(), name, token), store.Check(t.Context(), name, token)); err != nil {
+		l := fence.Lease{Subject: "lock/a", Token: int64(100 - i)} // lower than those before
+		if err := errors.Join(store.Check(t.Context(), name, l), store.Check(t.Context(), name, l)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if err := store.Check(t.Context(), strings.Repeat("x", fence.MaxResourceBytes+1), 1); !errors.Is(err,
+	if err := store.Check(t.Context(), strings.Repeat("x", fence.MaxResourceBytes+1),
+		fence.Lease{Subject: "lock/a", Token: 1}); !errors.Is(err,
 		contracts.CodeInvalidArgument) {
 		t.Error(err)
 	}

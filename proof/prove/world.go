@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/direct"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/kazahana"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -499,10 +500,11 @@ func (r *rig) onLock(q *request) *answer {
 		}
 		return &answer{err: coded(err)}
 	case write:
-		o, err := r.guard.Check(ctx, lock.Fence{Tenant: tenant, Resource: q.name, Token: q.token})
+		c := lock.Fence{Tenant: tenant, Resource: q.name, Lease: fencing.OfLock(q.name, 0, q.token)}
+		o, err := r.guard.Check(ctx, c)
 		if err == nil {
 			r.wrote(q, o.Passed)
-			err = direct.FenceRejection(o)
+			err = direct.FenceRejection(c, o)
 		}
 		return &answer{err: coded(err)}
 	}
@@ -551,10 +553,11 @@ func (r *rig) onRun(q *request) *answer {
 		o, err = s.Finish(ctx, runs.Finish{ID: id, Owner: owner(q.who), Token: q.token, Status: analysis.Ready,
 			Result: strconv.FormatInt(q.token, 10)})
 	case write: // what a run writes to has a fence, too
-		f, err := r.guard.Check(ctx, lock.Fence{Tenant: tenant, Resource: q.name, Token: q.token})
+		c := lock.Fence{Tenant: tenant, Resource: q.name, Lease: fencing.OfRun(q.name, q.token)}
+		f, err := r.guard.Check(ctx, c)
 		if err == nil {
 			r.wrote(q, f.Passed)
-			err = direct.FenceRejection(f)
+			err = direct.FenceRejection(c, f)
 		}
 		return &answer{err: coded(err)}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
@@ -281,7 +282,7 @@ func TestFencesPerTenant(t *testing.T) {
 	var all []got
 	check := func(resource string, token int64) {
 		t.Helper()
-		o, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token})
+		o, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Lease: fencing.OfLock("db", 0, token)})
 		if err != nil {
 			t.Fatal(resource, err)
 		}

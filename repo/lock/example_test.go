@@ -6,6 +6,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/fence"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -54,7 +55,8 @@ func ExampleLocks() {
 func ExampleGuard() {
 	guard := lock.NewGuard(docstore.NewMemory(nil), nil)
 	for _, token := range []int64{1, 2, 1} {
-		o, err := guard.Check(context.Background(), lock.Fence{Tenant: "acme", Resource: "deploy-prod", Token: token})
+		o, err := guard.Check(context.Background(), lock.Fence{Tenant: "acme", Resource: "deploy-prod",
+			Lease: fence.Lease{Subject: "lock/deploy-prod", Token: token}})
 		if err != nil {
 			log.Panic(err) // not passed
 		}
@@ -69,20 +71,23 @@ func ExampleGuard() {
 // The account compares the token in the same step as it takes the new balance: no pause can come between the two.
 func ExampleFenceCond() {
 	store := docstore.NewMemory(nil)
-	setBalance := func(token int64, balance docstore.Int) {
+	setBalance := func(lease fence.Lease, balance docstore.Int) {
+		set := lock.FenceSet("fence", lease)
+		set["balance"] = balance
 		r, err := store.Write(context.Background(), docstore.Write{
 			Key: docstore.Key{Kind: "accounts", Tenant: "acme", ID: "main"},
-			If:  lock.FenceCond("fence", token),
-			Set: map[string]docstore.Value{"fence": docstore.Int(token), "balance": balance},
+			If:  lock.FenceCond("fence", lease),
+			Set: set,
 		})
 		if err != nil {
 			log.Panic(err)
 		}
-		fmt.Println("token", token, "sets", balance, "applied:", r.Applied, "balance now:", r.Docs[0]["balance"])
+		fmt.Println("token", lease.Token, "sets", balance, "applied:", r.Applied, "balance now:", r.Docs[0]["balance"])
 	}
-	setBalance(1, 100)
-	setBalance(2, 80)
-	setBalance(1, 120)
+	under := func(token int64) fence.Lease { return fence.Lease{Subject: "lock/main", Token: token} } // of a lock: l.Lease()
+	setBalance(under(1), 100)
+	setBalance(under(2), 80)
+	setBalance(under(1), 120)
 	// Output:
 	// token 1 sets 100 applied: true balance now: 100
 	// token 2 sets 80 applied: true balance now: 80

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
@@ -20,7 +21,7 @@ func TestFenceRemove(t *testing.T) {
 	g := lock.NewGuard(store, &lock.GuardOptions{Now: clock.Now})
 	pass := func(token int64) {
 		t.Helper()
-		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Lease: fencing.OfLock("db", 0, token)})
 		if err != nil || !o.Passed {
 			t.Fatalf("token %d: %+v, %v", token, o, err)
 		}
@@ -71,7 +72,7 @@ func TestFencesOfATenantCanBeUndone(t *testing.T) {
 	g := lock.NewGuard(store, &lock.GuardOptions{Now: clock.Now, MaxPerTenant: 3})
 	check := func(resource int) bool {
 		t.Helper()
-		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: strconv.Itoa(resource), Token: 7})
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: strconv.Itoa(resource), Lease: fencing.OfLock("db", 0, 7)})
 		if err != nil || o.Passed == o.Limit {
 			t.Fatalf("%+v, %v", o, err)
 		}

@@ -56,13 +56,17 @@ func NewGuard(store docstore.Store, o *GuardOptions) *Guard {
 type Fence struct {
 	Tenant   string // tenant_id
 	Resource string // what is protected; often named like the lock
-	Token    int64  // fencing_token
+	Lease    fencing.Lease
 }
 
 // FenceOutcome is the result of [Guard.Check].
 type FenceOutcome struct {
 	Passed  bool
 	Highest int64 // the highest token of the resource, including this one
+
+	// Other, unless it is empty, is what Highest is a token of, while the lease that was checked is one of another lock or
+	// run: their tokens have no order, and nothing was compared.
+	Other string
 
 	// Limit: the resource has no fence yet, and the tenant has as many as it may have. The token must not be relied on.
 	Limit bool
@@ -71,48 +75,68 @@ type FenceOutcome struct {
 // Validate reports whether the command is well formed. The error is a [field.Error].
 func (c Fence) Validate() error {
 	return first(name("tenant_id", c.Tenant, MaxTenantBytes), name("resource", c.Resource, MaxKeyBytes),
-		checkToken(c.Token))
+		checkToken(c.Lease.Token), name("subject", c.Lease.Subject, fencing.MaxSubjectBytes))
 }
 
-// Write applies to a token that is not older than the highest so far. The same token passes any number of times: a
-// holder does more than one thing.
+// Write applies to a token that is not older than the highest so far, and is one of the same lock or run. The same token
+// passes any number of times: a holder does more than one thing.
 func (c Fence) Write() docstore.Write {
-	return docstore.Write{
-		Key: c.key(),
-		If:  FenceCond(fToken, c.Token),
-		Set: map[string]docstore.Value{fToken: docstore.Int(c.Token)},
-	}
+	return docstore.Write{Key: c.key(), If: FenceCond(fToken, c.Lease), Set: FenceSet(fToken, c.Lease)}
 }
 
-// State reads the highest token so far, 0 if there is none.
-func (c Fence) State(d docstore.Doc) (highest int64, err error) {
-	v, ok := d[fToken].(docstore.Int)
+// State reads the lease with the highest token so far; the zero lease if there is none.
+func (c Fence) State(d docstore.Doc) (highest fencing.Lease, err error) {
+	token, ok := d[fToken].(docstore.Int)
 	if d != nil && !ok {
-		return 0, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged, c.key(), fToken)
+		return highest, fmt.Errorf("%w: %s: field %q is not a whole number", docstore.ErrDamaged, c.key(), fToken)
 	}
-	return int64(v), nil
+	subject, ok := d[fToken+subjectSuffix].(docstore.String)
+	if token > 0 && !ok {
+		return highest, fmt.Errorf("%w: %s: field %q is not a text", docstore.ErrDamaged, c.key(), fToken+subjectSuffix)
+	}
+	return fencing.Lease{Subject: string(subject), Token: int64(token)}, nil
 }
 
 // Granted lets the token pass.
-func (c Fence) Granted(highest int64, _ rule.When) FenceOutcome {
-	return FenceOutcome{Passed: true, Highest: highest}
+func (c Fence) Granted(highest fencing.Lease, _ rule.When) FenceOutcome {
+	return FenceOutcome{Passed: true, Highest: highest.Token}
 }
 
 // Refusal rejects the token.
-func (c Fence) Refusal(highest int64, _ rule.When) FenceOutcome {
-	return FenceOutcome{Highest: highest}
+func (c Fence) Refusal(highest fencing.Lease, _ rule.When) FenceOutcome {
+	o := FenceOutcome{Highest: highest.Token}
+	if highest.Subject != c.Lease.Subject {
+		o.Other = highest.Subject
+	}
+	return o
 }
 
 func (c Fence) key() docstore.Key {
 	return docstore.Key{Kind: FenceKind, Tenant: c.Tenant, ID: c.Resource}
 }
 
-// FenceCond holds for a token that is not older than the one that a document keeps in a field. Put it into the write of
-// the effect, together with setting the field to the token.
-func FenceCond(fieldName string, token int64) docstore.Cond {
+// subjectSuffix is behind the name of the field of a token, in the name of the one that has its subject.
+const subjectSuffix = "_subject"
+
+// FenceCond holds for a lease whose token is not older than the one that a document keeps in a field, and is one of the
+// same lock or run, which the document keeps in a field of that name with "_subject" behind it. Put it into the write of
+// the effect, together with [FenceSet].
+func FenceCond(fieldName string, l fencing.Lease) docstore.Cond {
 	return docstore.Any{
 		docstore.Not{Cond: docstore.Has{Field: fieldName}},
-		docstore.LE{Field: fieldName, Value: docstore.Int(token)},
+		docstore.Eq{Field: fieldName, Value: docstore.Int(0)}, // after a reset
+		docstore.All{
+			docstore.Eq{Field: fieldName + subjectSuffix, Value: docstore.String(l.Subject)},
+			docstore.LE{Field: fieldName, Value: docstore.Int(l.Token)},
+		},
+	}
+}
+
+// FenceSet is what a write of the effect sets where [FenceCond] holds.
+func FenceSet(fieldName string, l fencing.Lease) map[string]docstore.Value {
+	return map[string]docstore.Value{
+		fieldName:                 docstore.Int(l.Token),
+		fieldName + subjectSuffix: docstore.String(l.Subject),
 	}
 }
 
@@ -129,7 +153,7 @@ func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	if err := c.Validate(); err != nil {
 		return FenceOutcome{}, err
 	}
-	if err := fencing.Given(c.Token, g.now()); err != nil {
+	if err := fencing.Given(c.Lease.Token, g.now()); err != nil {
 		return FenceOutcome{}, field.Errorf("fencing_token", "%v", err)
 	}
 	var o FenceOutcome
@@ -148,15 +172,16 @@ func (g *Guard) Check(ctx context.Context, c Fence) (FenceOutcome, error) {
 	return o, err
 }
 
-// Highest reads the highest token of a resource, 0 if there is none. One request to the store.
-func (g *Guard) Highest(ctx context.Context, tenant, resource string) (int64, error) {
+// Highest reads the lease with the highest token of a resource, the zero lease if there is none. One request to the
+// store.
+func (g *Guard) Highest(ctx context.Context, tenant, resource string) (fencing.Lease, error) {
 	c := Fence{Tenant: tenant, Resource: resource}
 	if err := first(name("tenant_id", tenant, MaxTenantBytes), name("resource", resource, MaxKeyBytes)); err != nil {
-		return 0, err
+		return fencing.Lease{}, err
 	}
 	s, err := g.store.Get(ctx, c.key())
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", c.key(), err)
+		return fencing.Lease{}, fmt.Errorf("%s: %w", c.key(), err)
 	}
 	return c.State(s.Docs[0])
 }
@@ -173,15 +198,18 @@ func (c checkExisting) Write() docstore.Write {
 
 // Refusal says if there is none: tokens of a document are above 0, but for one that was reset, which every token
 // passes.
-func (c checkExisting) Refusal(highest int64, _ rule.When) FenceOutcome {
-	return FenceOutcome{Highest: highest, Limit: highest == 0}
+func (c checkExisting) Refusal(highest fencing.Lease, when rule.When) FenceOutcome {
+	if highest.Token == 0 {
+		return FenceOutcome{Limit: true}
+	}
+	return c.Fence.Refusal(highest, when)
 }
 
 // Unwrap implements [rule.Wrapper].
 func (c checkExisting) Unwrap() any { return c.Fence }
 
-// FenceReset asks a [Guard] to forget the highest token of a resource: an administrator's tool for a fence that a wrong
-// token has closed. Until a current token has been checked again, old ones pass.
+// FenceReset asks a [Guard] to forget the highest token of a resource, and what it is one of: an administrator's tool for
+// a fence that a wrong token has closed, and for a resource that another lock protects from now on. Until a current token has been checked again, old ones pass.
 type FenceReset struct {
 	Tenant   string // tenant_id
 	Resource string // what is protected
@@ -216,6 +244,7 @@ func (c FenceReset) Write() docstore.Write {
 			fResetReason: docstore.String(c.Reason),
 			fResetAt:     docstore.Now,
 		},
+		Unset: []string{fToken + subjectSuffix},
 	}
 }
 
@@ -242,7 +271,7 @@ func (c FenceReset) State(d docstore.Doc) (FenceState, error) {
 		return FenceState{}, err
 	}
 	from, _ := d[fResetFrom].(docstore.Int)
-	return FenceState{highest, int64(from)}, nil
+	return FenceState{highest.Token, int64(from)}, nil
 }
 
 // Granted resets the fence.

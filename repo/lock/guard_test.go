@@ -8,10 +8,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
@@ -42,12 +44,66 @@ func TestGuard(t *testing.T) {
 		{"acme", "db", 10, lock.FenceOutcome{Highest: docstore.MaxInt}},
 	} {
 		store.requests = nil
-		o, err := g.Check(t.Context(), lock.Fence{Tenant: c.tenant, Resource: c.resource, Token: c.token})
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: c.tenant, Resource: c.resource, Lease: fencing.OfLock("db", 0, c.token)})
 		if err != nil || o != c.want {
 			t.Errorf("check %d, token %d of %s/%s: %+v, %v, want %+v", i, c.token, c.tenant, c.resource, o, err, c.want)
 		}
 		if !slices.Equal(store.requests, []string{"Write"}) {
 			t.Errorf("check %d: the store saw %v, want one Write", i, store.requests)
+		}
+	}
+}
+
+// TestGuardOfTwoSubjects: LS-FENCE-001. Tokens of two locks, or of a lock and a run, have no order: neither is compared,
+// and what was refused changes nothing. After a reset the fence is free for either.
+func TestGuardOfTwoSubjects(t *testing.T) {
+	store := &watched{Store: docstore.NewMemory(nil)}
+	for _, most := range []int{0, 10} { // with a bound the write of a fence that exists is another one
+		g := lock.NewGuard(store, &lock.GuardOptions{MaxPerTenant: most})
+		tenant := fmt.Sprint("t", most)
+		check := func(l fencing.Lease) lock.FenceOutcome {
+			t.Helper()
+			o, err := g.Check(t.Context(), lock.Fence{Tenant: tenant, Resource: "db", Lease: l})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		orders, run := fencing.OfLock("orders", 0, 5), fencing.OfRun("orders", 7)
+		for i, c := range []struct {
+			l    fencing.Lease
+			want lock.FenceOutcome
+		}{
+			{orders, lock.FenceOutcome{Passed: true, Highest: 5}},
+			{run, lock.FenceOutcome{Highest: 5, Other: "lock/orders"}},
+			{fencing.OfRun("orders", 4), lock.FenceOutcome{Highest: 5, Other: "lock/orders"}},
+			{fencing.OfLock("orders", 1, 6), lock.FenceOutcome{Highest: 5, Other: "lock/orders"}}, // a permit is one by itself
+			{orders, lock.FenceOutcome{Passed: true, Highest: 5}},
+			{fencing.OfLock("orders", 0, 4), lock.FenceOutcome{Highest: 5}},
+		} {
+			if o := check(c.l); o != c.want {
+				t.Errorf("%d: %v: %+v, want %+v", i, c.l, o, c.want)
+			}
+		}
+		if l, err := g.Highest(t.Context(), tenant, "db"); l != orders || err != nil {
+			t.Errorf("%v, %v", l, err)
+		}
+		if o, err := g.Reset(t.Context(), lock.FenceReset{Tenant: tenant, Resource: "db", Highest: 5, By: "ann",
+			Reason: "another lock from now on"}); err != nil || !o.Reset {
+			t.Fatal(o, err)
+		}
+		if l, err := g.Highest(t.Context(), tenant, "db"); l != (fencing.Lease{}) || err != nil {
+			t.Errorf("after the reset: %v, %v", l, err)
+		}
+		if o := check(run); most == 0 && o != (lock.FenceOutcome{Passed: true, Highest: 7}) {
+			t.Errorf("after the reset: %+v", o)
+		}
+	}
+	for _, subject := range []string{"", strings.Repeat("x", fencing.MaxSubjectBytes+1), "a\nb", "\xff"} {
+		_, err := lock.NewGuard(store, nil).Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db",
+			Lease: fencing.Lease{Subject: subject, Token: 1}})
+		if e, ok := errors.AsType[*field.Error](err); !ok || e.Name != "subject" {
+			t.Errorf("%q: %v", subject, err)
 		}
 	}
 }
@@ -58,7 +114,7 @@ func TestGuardStopsAnEarlierHolder(t *testing.T) {
 	g := lock.NewGuard(b.store, nil)
 	check := func(token int64, want bool) {
 		t.Helper()
-		if o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "deploy", Token: token}); err != nil ||
+		if o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "deploy", Lease: fencing.OfLock("db", 0, token)}); err != nil ||
 			o.Passed != want {
 			t.Errorf("token %d: %+v, %v, want passed %v", token, o, err, want)
 		}
@@ -78,7 +134,7 @@ func TestGuardRefusesTokensOfTheFuture(t *testing.T) {
 	store := &watched{Store: docstore.NewMemory(nil)}
 	g := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return epoch }})
 	check := func(token int64) (lock.FenceOutcome, error) {
-		return g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+		return g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Lease: fencing.OfLock("db", 0, token)})
 	}
 	most := epoch.Add(time.Hour).UnixMicro()
 	for _, token := range []int64{most + 1, docstore.MaxInt} {
@@ -122,7 +178,7 @@ func TestFenceAfterAClockWasAhead(t *testing.T) {
 	}
 	check := func(resource string, token int64) lock.FenceOutcome {
 		t.Helper()
-		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token})
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Lease: fencing.OfLock("db", 0, token)})
 		if _, ok := errors.AsType[*field.Error](err); err != nil && !ok {
 			t.Fatal(err)
 		}
@@ -166,7 +222,7 @@ func TestFenceReset(t *testing.T) {
 	key := docstore.Key{Kind: lock.FenceKind, Tenant: "acme", ID: "db"}
 	check := func(token int64, want lock.FenceOutcome) {
 		t.Helper()
-		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Lease: fencing.OfLock("db", 0, token)})
 		if err != nil || o != want {
 			t.Errorf("token %d: %+v, %v, want %+v", token, o, err, want)
 		}
@@ -229,7 +285,7 @@ func TestGuardAmongMany(t *testing.T) {
 				mu.Lock()
 				before := highest
 				mu.Unlock()
-				o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+				o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Lease: fencing.OfLock("db", 0, token)})
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -248,7 +304,7 @@ func TestGuardAmongMany(t *testing.T) {
 	}
 	wg.Wait()
 	for token, want := range map[int64]bool{highest - 1: false, highest: true} {
-		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Token: token})
+		o, err := g.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: "db", Lease: fencing.OfLock("db", 0, token)})
 		if err != nil || o != (lock.FenceOutcome{Passed: want, Highest: highest}) {
 			t.Errorf("afterwards token %d: %+v, %v", token, o, err)
 		}
@@ -263,7 +319,7 @@ func TestGuardLosesAResponse(t *testing.T) {
 		_, err := apply()
 		return docstore.Result{}, errors.Join(docstore.ErrUnavailable, err)
 	}
-	c := lock.Fence{Tenant: "acme", Resource: "db", Token: 5}
+	c := lock.Fence{Tenant: "acme", Resource: "db", Lease: fencing.OfLock("db", 0, 5)}
 	if o, err := g.Check(t.Context(), c); !errors.Is(err, docstore.ErrUnavailable) || o != (lock.FenceOutcome{}) {
 		t.Errorf("got %+v, %v; want ErrUnavailable", o, err)
 	}
@@ -271,14 +327,14 @@ func TestGuardLosesAResponse(t *testing.T) {
 	if o, err := g.Check(t.Context(), c); err != nil || !o.Passed {
 		t.Errorf("again: %+v, %v", o, err)
 	}
-	c.Token = 4
+	c.Lease.Token = 4
 	if o, err := g.Check(t.Context(), c); err != nil || o != (lock.FenceOutcome{Highest: 5}) {
 		t.Errorf("an older token: %+v, %v", o, err)
 	}
 }
 
 func TestGuardErrors(t *testing.T) {
-	c := lock.Fence{Tenant: "acme", Resource: "db", Token: 5}
+	c := lock.Fence{Tenant: "acme", Resource: "db", Lease: fencing.OfLock("db", 0, 5)}
 	t.Run("store", func(t *testing.T) {
 		for _, cause := range []error{docstore.ErrUnavailable, docstore.ErrClosed, context.DeadlineExceeded} {
 			o, err := lock.NewGuard(failing{err: cause}, nil).Check(t.Context(), c)
@@ -317,7 +373,7 @@ func TestGuardErrors(t *testing.T) {
 	t.Run("a store that refuses what the rule grants", func(t *testing.T) {
 		store := &watched{Store: docstore.NewMemory(nil)}
 		store.write = func(func() (docstore.Result, error)) (docstore.Result, error) {
-			return docstore.Result{Docs: []docstore.Doc{{"token": docstore.Int(4)}}, Refused: []int{0}}, nil
+			return docstore.Result{Docs: []docstore.Doc{{"token": docstore.Int(4), "token_subject": docstore.String("lock/db")}}, Refused: []int{0}}, nil
 		}
 		o, err := lock.NewGuard(store, nil).Check(t.Context(), c)
 		want := "docstore: damaged document: fences/acme/db: the store refused what the rule grants"
@@ -334,13 +390,15 @@ func TestFenceCond(t *testing.T) {
 	key := docstore.Key{Kind: "accounts", Tenant: "acme", ID: "main"}
 	set := func(token int64, balance docstore.Value) bool {
 		t.Helper()
+		values := lock.FenceSet("fence", fencing.OfLock("main", 0, token))
+		values["balance"] = balance
 		r, err := store.Write(t.Context(), docstore.Write{
 			Key: key,
 			If: docstore.All{
-				lock.FenceCond("fence", token),
+				lock.FenceCond("fence", fencing.OfLock("main", 0, token)),
 				docstore.Not{Cond: docstore.Eq{Field: "closed", Value: docstore.Bool(true)}},
 			},
-			Set: map[string]docstore.Value{"fence": docstore.Int(token), "balance": balance},
+			Set: values,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +415,7 @@ func TestFenceCond(t *testing.T) {
 	if !set(2, docstore.Int(100)) || !set(2, docstore.Int(90)) || !set(4, docstore.Int(80)) {
 		t.Error("a current token was refused")
 	}
-	after := docstore.Doc{"fence": docstore.Int(4), "balance": docstore.Int(80)}
+	after := docstore.Doc{"fence": docstore.Int(4), "fence_subject": docstore.String("lock/main"), "balance": docstore.Int(80)}
 	want(after)
 	for token := range int64(4) {
 		if set(token, docstore.Int(0)) {
@@ -380,6 +438,7 @@ func TestFenceCond(t *testing.T) {
 
 // TestFenceCondHolds holds the condition by itself against documents of all sorts.
 func TestFenceCondHolds(t *testing.T) {
+	same := docstore.String("lock/db")
 	for i, c := range []struct {
 		found docstore.Doc
 		want  bool
@@ -387,14 +446,17 @@ func TestFenceCondHolds(t *testing.T) {
 		{nil, true},
 		{docstore.Doc{}, true},
 		{docstore.Doc{"token": docstore.Int(9)}, true}, // another field
-		{docstore.Doc{"fence": docstore.Int(4)}, true},
-		{docstore.Doc{"fence": docstore.Int(5)}, true},
-		{docstore.Doc{"fence": docstore.Int(6)}, false},
-		{docstore.Doc{"fence": docstore.String("1")}, false}, // what cannot be compared lets no token pass
-		{docstore.Doc{"fence": docstore.Opaque{Raw: 1.5}}, false},
+		{docstore.Doc{"fence": docstore.Int(4), "fence_subject": same}, true},
+		{docstore.Doc{"fence": docstore.Int(5), "fence_subject": same}, true},
+		{docstore.Doc{"fence": docstore.Int(6), "fence_subject": same}, false},
+		{docstore.Doc{"fence": docstore.Int(4), "fence_subject": docstore.String("run/db")}, false}, // they have no order
+		{docstore.Doc{"fence": docstore.Int(0)}, true},                                              // after a reset
+		{docstore.Doc{"fence": docstore.Int(4)}, false},                                             // what cannot be compared lets no token pass
+		{docstore.Doc{"fence": docstore.String("1"), "fence_subject": same}, false},
+		{docstore.Doc{"fence": docstore.Opaque{Raw: 1.5}, "fence_subject": same}, false},
 	} {
 		t.Run(fmt.Sprint(i, " ", c.found), func(t *testing.T) {
-			if got := lock.FenceCond("fence", 5).Holds(c.found, epoch); got != c.want {
+			if got := lock.FenceCond("fence", fencing.OfLock("db", 0, 5)).Holds(c.found, epoch); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

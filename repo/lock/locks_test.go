@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/field"
@@ -895,7 +896,7 @@ func TestValidate(t *testing.T) {
 	r := func(change func(*lock.Release)) validator { c := release("ann", 1, "e1"); change(&c); return c }
 	f := func(change func(*lock.ForceRelease)) validator { c := force("f1"); change(&c); return c }
 	g := func(tenant, resource string, token int64) validator {
-		return lock.Fence{Tenant: tenant, Resource: resource, Token: token}
+		return lock.Fence{Tenant: tenant, Resource: resource, Lease: fencing.OfLock("db", 0, token)}
 	}
 	entries := func(n int) map[string]string {
 		m := map[string]string{}

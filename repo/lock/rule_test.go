@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
 )
@@ -23,10 +24,10 @@ var subject = ID{Tenant: "acme", Key: "deploy"}
 func TestFence(t *testing.T) {
 	for highest := range int64(6) {
 		for token := int64(1); token < 6; token++ {
-			c := Fence{Tenant: "acme", Resource: "db", Token: token}
+			c := Fence{Tenant: "acme", Resource: "db", Lease: fencing.OfLock("db", 0, token)}
 			var found docstore.Doc
 			if highest > 0 {
-				found = docstore.Doc{fToken: docstore.Int(highest)}
+				found = docstore.Doc{fToken: docstore.Int(highest), fToken + subjectSuffix: docstore.String("lock/db")}
 			}
 			after, o, err := rule.Step(c, found, rule.When{At: epoch})
 			want := FenceOutcome{Passed: token >= highest, Highest: max(token, highest)}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -282,7 +283,7 @@ func TestFencesAfterARaise(t *testing.T) {
 	}
 	passes := func(resource string, token int64, want bool) {
 		t.Helper()
-		o, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token})
+		o, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Lease: fencing.OfLock("db", 0, token)})
 		if err != nil || o.Passed != want {
 			t.Errorf("%s: %+v, %v", resource, o, err)
 		}
@@ -344,7 +345,7 @@ func TestLocksAfterARaise(t *testing.T) {
 	}
 	guard := lock.NewGuard(store, &lock.GuardOptions{Now: func() time.Time { return clock }})
 	for resource, token := range map[string]int64{"db": l.Lease.Token, "results": a.Grant.Token} {
-		if f, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Token: token}); err != nil ||
+		if f, err := guard.Check(t.Context(), lock.Fence{Tenant: "acme", Resource: resource, Lease: fencing.OfLock("db", 0, token)}); err != nil ||
 			!f.Passed {
 			t.Errorf("%s: %+v, %v", resource, f, err)
 		}

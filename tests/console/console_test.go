@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/fence"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -360,7 +361,7 @@ func TestAdministrator(t *testing.T) {
 	w := open(t, people, "t0ken-of-root")
 	ctx := t.Context()
 	first := w.acquire("acme", "deploy-prod", "", 300, nil)
-	if _, err := w.c.Fences().Check(ctx, "acme", "deploy-prod", 9); err != nil {
+	if _, err := w.c.Fences().Check(ctx, "acme", "deploy-prod", fence.Lease{Subject: "lock/deploy-prod", Token: 9}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.c.Analyses().Create(ctx, "a-1"); err != nil {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/client"
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/fence"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
@@ -281,7 +282,7 @@ func (w *world) busy() {
 		`{"request_id":"o1","owner_id":"compactor","ttl_seconds":300}`); status != 200 {
 		t.Fatal(text)
 	}
-	if _, err := w.c.Fences().Check(ctx, tenant, "orders-db", 1767229200000007); err != nil {
+	if _, err := w.c.Fences().Check(ctx, tenant, "orders-db", fence.Lease{Subject: "lock/orders", Token: 1767229200000007}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold-dev/leasehold/console"
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/internal/fencing"
 	"github.com/leasehold-dev/leasehold/internal/price"
 )
 
@@ -440,7 +441,7 @@ func (p *page) any(h *hired, holds func(*hired) bool) bool {
 
 // ask asks the fence about a token. If it is stale, the highest one is returned.
 func (p *page) ask(ctx context.Context, token int64) (passed bool, highest int64, err error) {
-	_, err = p.fences.Check(ctx, pageTenant, accountKey, token)
+	_, err = p.fences.Check(ctx, pageTenant, accountKey, fencing.OfLock(accountKey, 0, token))
 	if refused, ok := errors.AsType[*contracts.Error](err); ok && refused.Code == contracts.CodeStaleToken {
 		return false, refused.HighestToken, nil
 	}

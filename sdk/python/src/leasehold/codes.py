@@ -47,6 +47,7 @@ __all__ = [
     "NotFoundError",
     "NotOwnerError",
     "NotReadyError",
+    "OtherSubjectError",
     "OverloadedError",
     "PayloadTooLargeError",
     "PermissionDeniedError",
@@ -275,6 +276,15 @@ class StaleTokenError(ApiError):
 
     code = "STALE_TOKEN"
     default_title = "stale fencing token"
+    default_status = 409
+    default_retryable = False
+
+
+class OtherSubjectError(ApiError):
+    """409: token of another lock or run."""
+
+    code = "OTHER_SUBJECT"
+    default_title = "token of another lock or run"
     default_status = 409
     default_retryable = False
 
@@ -645,6 +655,7 @@ CLASSES: dict[str, type[ApiError]] = {
     "CURSOR_EXPIRED": CursorExpiredError,
     "LOCK_UNREADABLE": LockUnreadableError,
     "STALE_TOKEN": StaleTokenError,
+    "OTHER_SUBJECT": OtherSubjectError,
     "TOPOLOGY_UNDETERMINED": TopologyUndeterminedError,
     "NO_ELIGIBLE_MEMBER": NoEligibleMemberError,
     "MEMBER_INELIGIBLE": MemberIneligibleError,

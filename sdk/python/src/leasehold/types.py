@@ -416,7 +416,7 @@ class UnreadableLock(TypedDict):
     wrong with it."""
 
     lock_key: str
-    code: Literal["INVALID_ARGUMENT", "AMBIGUOUS_PATH", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "TOO_LATE", "CURSOR_EXPIRED", "LOCK_UNREADABLE", "STALE_TOKEN", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "ALREADY_FINISHED", "NOT_FAILED", "NOT_READY", "END_CHANGED", "RUN_IN_PROGRESS", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "RUN_DIFFERS", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "RUN_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "CLOCK_SKEW", "DEADLINE_EXCEEDED"]
+    code: Literal["INVALID_ARGUMENT", "AMBIGUOUS_PATH", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_OWNER", "BAD_SIGNATURE", "NOT_FOUND", "UNKNOWN_SERVICE", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "LOCK_HELD", "LOCK_NOT_HELD", "LOCK_MODE_DIFFERS", "LOCK_QUEUE_FULL", "LOCK_DELAYED", "LEASE_LOST", "LEASE_EXPIRED", "LEASE_RELEASED", "LEASE_CHANGED", "TOO_LATE", "CURSOR_EXPIRED", "LOCK_UNREADABLE", "STALE_TOKEN", "OTHER_SUBJECT", "TOPOLOGY_UNDETERMINED", "NO_ELIGIBLE_MEMBER", "MEMBER_INELIGIBLE", "STALE_EPOCH", "ACTIVATION_EXISTS", "ACTIVATION_LOCKED", "ACTIVATION_FAILED", "WRONG_PHASE", "STATE_CHANGED", "MEMBER_EXISTS", "MEMBER_UNKNOWN", "STALE_INCARNATION", "CLUSTER_FULL", "CLUSTER_DIFFERS", "ANALYSIS_LOCKED", "RUN_INTERRUPTED", "ALREADY_FINISHED", "NOT_FAILED", "NOT_READY", "END_CHANGED", "RUN_IN_PROGRESS", "PAYLOAD_TOO_LARGE", "REQUEST_ID_REUSED", "RUN_DIFFERS", "ATTEMPT_FAILED", "INTERNAL", "DOCUMENT_DAMAGED", "NOT_CONFIGURED", "UNAVAILABLE", "MACHINE_IDS_EXHAUSTED", "MACHINE_ID_LIMIT", "LOCK_LIMIT", "RUN_LIMIT", "PLACEMENT_LIMIT", "RATE_LIMITED", "OVERLOADED", "CLOCK_SKEW", "DEADLINE_EXCEEDED"]
     """`DOCUMENT_DAMAGED`: a field holds what it cannot, or there is something else in the document's place."""
 
 
@@ -1068,6 +1068,9 @@ class FenceRequest(TypedDict):
     fencing_token: int
     """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
     microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    subject: str
+    """What a token is one of: `lock/` and the key of the lock, for a permit with `#` and its number behind it; `run/` and the ID of the
+    run. UTF-8 without control characters, at most 320 bytes."""
 
 
 class FencePassed(TypedDict):
@@ -1078,3 +1081,4 @@ class FencePassed(TypedDict):
     fencing_token: int
     """Larger than every token that was granted before, also after the lock's record was removed: the first is the store's time in
     microseconds. It needs 64 bits, or a double's 53. Pass it on to what the lock protects."""
+    subject: str
