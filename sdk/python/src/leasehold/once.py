@@ -74,7 +74,7 @@ WAITS = Backoff(0.2, 5.0)
 POLLS = Backoff(0.1, 1.0, equal_jitter=True)
 
 Status = Literal[
-    "ready", "failed", "attempt_failed", "already_finished", "already_failed", "locked", "unknown_analysis", "lock_lost",
+    "ready", "failed", "attempt_failed", "already_finished", "already_failed", "locked", "unknown_analysis", "lock_lost", "not_stored",
 ]
 """How a run ended.
 
@@ -83,7 +83,7 @@ ready
 failed
     The work failed for good.
 attempt_failed
-    The work failed, or its end could not be stored; it may be retried.
+    The work failed; it may be retried.
 already_finished, already_failed
     Skipped: it had finished, or failed for good, before.
 locked
@@ -93,6 +93,8 @@ unknown_analysis
 lock_lost
     The lock was lost before the end was stored; nothing was stored. What a work returned after its lock had expired by the
     clocks of this process is stored if the server accepts it, because no other worker began.
+not_stored
+    The work ended, and the gate has not stored that: another worker may begin. See :attr:`Outcome.storing`.
 """
 
 
@@ -117,12 +119,14 @@ class RunFailedError(LeaseholdError):
 
 
 class RunNotStoredError(LeaseholdError):
-    """The work was done, and its end could not be stored. Another worker may run it again when the lock has expired, until it is."""
+    """The work was done, and its end could not be stored. Another worker may run it again when the lock has expired, until it is. Its cause is the error of a work that failed for good,
+    otherwise why its end is not stored."""
 
     value: Any = None
     """What a function that :func:`once` decorates returned all the same."""
     storing: Storing | None = None
     """Its end, if it is sent again in the background; None if it was rejected."""
+    _returned = False  # the work did, and did not fail for good
 
 
 @dataclass(frozen=True)
@@ -357,9 +361,9 @@ class Outcome:
     token: int = 0
     """The fencing token of the run, 0 if there was none."""
     error: BaseException | None = None
-    """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedError."""
+    """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedError, with not_stored a RunNotStoredError."""
     storing: Storing | None = None
-    """With attempt_failed: the end of the run, if it is sent again in the background."""
+    """With not_stored: the end of the run, while it is sent again in the background."""
 
 
 def lost(err: BaseException | None) -> bool:
@@ -803,15 +807,19 @@ class _Run:
                 loss = LockLostError(f"the lock of run {self.run_id!r} is lost: {err}")
                 loss.__cause__ = err
                 return Outcome("lock_lost", result=done.result, token=held.token, error=loss)
-            problem = RunNotStoredError(f"store the end of run {self.run_id!r}: {err}")
-            problem.__cause__ = done.error or err
+            problem = done.error  # of a result that was rejected before
+            if not isinstance(problem, RunNotStoredError):
+                problem = RunNotStoredError(f"store the end of run {self.run_id!r}: {err}")
+                problem.__cause__ = done.error or err
+                problem._returned = result is not None
             if _rejected(err) and result is not None:  # the work is done, and is not done again because its result is not accepted
-                return (yield from self.store(held, None, reason(problem), Outcome("failed", token=held.token, error=problem), limit, cancel))
+                failure = Outcome("failed", result=done.result, token=held.token, error=problem)
+                return (yield from self.store(held, None, reason(problem), failure, limit, cancel))
             if _rejected(err):
                 yield from self.release(held, reason(problem))
             else:
                 problem.storing = Storing(self.clock)
-            return Outcome("attempt_failed", result=done.result, token=held.token, error=problem, storing=problem.storing)
+            return Outcome("not_stored", result=done.result, token=held.token, error=problem, storing=problem.storing)
 
 
 def reason(err: BaseException) -> str:
