@@ -534,6 +534,23 @@ class OnceTest(unittest.TestCase):
         self.clock.run(2)
         self.assertIsInstance(p.error, leasehold.NoResponseError)
 
+    def test_a_bound_for_a_gate_that_does_not_respond(self) -> None:
+        """Whatever wait is, from the first try without a response; one that responds in between begins it anew."""
+        self.gate.trouble["acquire"] = [leasehold.NoResponseError("no")] * 1000
+        p = self.call(self.once(wait=60, retry_for=1.5)(lambda: self.fail("it runs")), 1.6)
+        self.assertIsInstance(p.error, leasehold.NoResponseError)
+        self.assertGreater(len(self.gate.sent("acquire")), 2)
+        p = self.call(self.once(retry_for=40)(lambda: "done"), 30)
+        self.gate.trouble.clear()
+        self.clock.run(6)
+        self.assertEqual(p.value, "done", p.error)
+        self.gate.trouble["acquire"] = [leasehold.NoResponseError("no")]
+        self.gate.runs["job"] = Stored(holder=99, end=self.clock.wall() + 20)
+        p = self.call(self.once(wait=60, retry_for=1.5)(lambda: "done"), 10)
+        self.gate.trouble["acquire"] = [leasehold.NoResponseError("no")]
+        self.clock.run(12)
+        self.assertEqual(p.value, "done", p.error)
+
     # Others that run it.
 
     def test_while_another_runs_it(self) -> None:

@@ -477,7 +477,7 @@ class _Run:
     def __init__(
         self, gate: Gate, run_id: str, *, owner: str, request_id: str, ttl: float, heartbeat: float | None, max_failures: int, max_takeovers: int | None,
         wait: float, fingerprint: str, on_refresh: Callable[[datetime], None] | None, warn: Callable[[BaseException], None] | None, clock: Clock | None,
-        write: Callable[[Any], str] | None = None,
+        retry_for: float | None = None, write: Callable[[Any], str] | None = None,
     ) -> None:
         self.gate = gate
         self.write = write or _plain  # a result as text
@@ -488,6 +488,7 @@ class _Run:
             raise InvalidSettingError(
                 "heartbeat", f"is {heartbeat}: must be from {MIN_HEARTBEAT} and less than ttl, {ttl}; a fifth of ttl leaves time for refreshes that fail")
         self.wait = _check.seconds("wait", wait)
+        self.retry_for = math.inf if retry_for is None else _check.seconds("retry_for", retry_for)
         if _check.whole("max_failures", max_failures) < 0:
             raise InvalidSettingError("max_failures", f"is {max_failures}: must not be negative; 0 never fails by count")
         if max_takeovers is not None and _check.whole("max_takeovers", max_takeovers) < 0:
@@ -528,16 +529,18 @@ class _Run:
 
     def insist(
         self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Wires[Any]],
-        cancel: Signal | None = None,
+        cancel: Signal | None = None, retry_for: float = math.inf,
     ) -> Steps[Any]:
-        """Call do until it succeeds, the time has passed, or another try would return the same."""
-        end = self.clock.monotonic() + limit
+        """Call do until it succeeds, the time has passed, or another try would return the same. The time for retries may be shorter than that of the first try."""
+        began = self.clock.monotonic()
+        end = began + limit
         retry = 0
         while True:
             seconds = min(try_time(retry, each), max(0.01, end - self.clock.monotonic()))
             try:
                 return (yield Send(seconds, functools.partial(do, seconds), cancel))
             except (ApiError, NoResponseError, InvalidResponseError) as err:
+                end = min(end, began + retry_for)
                 left = end - self.clock.monotonic()
                 # Or the next try may come too late: another worker may begin as soon as the gate is back.
                 wait = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3 if limit < math.inf else WAITS.most))
@@ -580,7 +583,7 @@ class _Run:
         if cancel.is_set():
             raise Cancelled
         self.under_way = True
-        g = yield from self.insist(limit, min(TRY_TIME, self.ttl), final, once, cancel)
+        g = yield from self.insist(limit, min(TRY_TIME, self.ttl), final, once, cancel, self.retry_for)
         self.under_way = self.open = False
         return cast(Grant, g), box[0]
 
@@ -606,9 +609,10 @@ class _Run:
     def waited(self, cancel: Signal) -> Steps[tuple[Grant, Moment]]:
         """acquire, again and again while another worker runs it, for as long as the caller waits."""
         until = self.clock.monotonic() + self.wait
+        spare = CALL_TIME if self.retry_for == math.inf else max(TRY_TIME, self.retry_for)
         poll = 0
         while True:
-            g, began = yield from self.acquire(cancel, self.within(until + CALL_TIME - self.clock.monotonic()))
+            g, began = yield from self.acquire(cancel, self.within(until + spare - self.clock.monotonic()))
             left = until - self.clock.monotonic()
             if g.held is not None or g.reason != "locked" or left <= 0:
                 return g, began
@@ -834,7 +838,7 @@ def reason(err: BaseException) -> str:
 
 def run(
     gate: Gate, run_id: str, work: Callable[[RunLock], str | None], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
-    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, fingerprint: str = "",
+    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, fingerprint: str = "",
     on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
     """Run the work if the gate grants it, and say what came of it.
@@ -854,6 +858,9 @@ def run(
         after a crash. None: as the server says. Not of analyses.
     wait
         How many seconds to wait for another worker that runs it now, for its result or for the lock.
+    retry_for
+        For how many seconds to ask again while the gate does not respond, whatever wait is, from the first try without a response, which may take two seconds by itself. None is 5 beside
+        wait.
     fingerprint
         Says what the run is about, in 128 bytes at most, such as :func:`fingerprint` makes it. Another one under the same name is RunDiffersError, and nothing runs.
     on_refresh
@@ -863,7 +870,7 @@ def run(
     """
     r = _Run(
         gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait,
-        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock)
+        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock, retry_for=retry_for)
     return _blocking(r, work, "work")
 
 
@@ -891,13 +898,13 @@ def _blocking(r: _Run, work: Callable[[RunLock], Any], called: str) -> Outcome:
 
 async def run_async(
     gate: Gate, run_id: str, work: Callable[[RunLock], Any], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
-    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, fingerprint: str = "",
+    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, fingerprint: str = "",
     on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
     """:func:`run` for work that is a coroutine function. It is cancelled when the lock is lost, and has then not succeeded unless it returns all the same."""
     r = _Run(
         gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait,
-        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock)
+        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock, retry_for=retry_for)
 
     return await _awaiting(r, work)
 
@@ -976,7 +983,7 @@ def fingerprint(value: object) -> str:
 
 def once(
     gate: Gate, *, key: str | Callable[..., str], ignore: Collection[str] = (), owner: str = "", ttl: float = 300.0, heartbeat: float | None = None,
-    max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, warn: Callable[[BaseException], None] | None = None,
+    max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, warn: Callable[[BaseException], None] | None = None,
     time_left: Callable[..., float] | None = None, clock: Clock | None = None,
 ) -> Callable[[F], F]:
     """A decorator: the function runs once for each key, and all calls return what it returned then, read from JSON.
@@ -1025,7 +1032,7 @@ def once(
             r = _Run(
                 gate, run_id, owner=owner, request_id="", ttl=lasts, heartbeat=beats, max_failures=max_failures, max_takeovers=max_takeovers,
                 wait=min(_check.seconds("wait", wait), left),
-                fingerprint=about, on_refresh=None, warn=warn, clock=clock, write=read.written)
+                fingerprint=about, on_refresh=None, warn=warn, clock=clock, retry_for=retry_for, write=read.written)
             r.ends_at = None if time_left is None else r.clock.monotonic() + left
             return r
 
