@@ -916,7 +916,7 @@ async def _awaiting(r: _Run, work: Callable[[RunLock], Any]) -> Outcome:
         if begun[1] is not None and begun[2] is not None:
             r.interrupted(begun[1], begun[2])
 
-    loop = r.loop = asyncio.get_running_loop()
+    r.loop = asyncio.get_running_loop()
     outcome, lock, held = await awaited(r.clock, r.begin, give_up)
     if lock is None or held is None:
         assert outcome is not None
@@ -928,6 +928,23 @@ async def _awaiting(r: _Run, work: Callable[[RunLock], Any]) -> Outcome:
         return await work(held_lock)
 
     task = asyncio.ensure_future(begun())
+
+    err = await _ended(r, held_lock, held_run, task)
+    if err is None:
+        ended = r.made(held_lock, held_run, task.result())
+    elif isinstance(err, Exception):
+        ended = _Ended(error=err)
+    else:  # it cancelled itself, or is to end the program
+        r.interrupted(held_lock, held_run)
+        raise err
+    return await awaited(r.clock, lambda _: r.end(held_lock, held_run, ended), lambda _: None)
+
+
+async def _ended(r: _Run, lock: RunLock, held: Held, task: asyncio.Future[Any]) -> BaseException | None:
+    """Wait for a work that is a task, and say what it ended with: an exception, or None. It is cancelled when the lock is lost, or its caller is; then the run is released."""
+    import asyncio
+
+    loop = r.loop = asyncio.get_running_loop()
 
     def cancel() -> None:
         try:
@@ -943,24 +960,16 @@ async def _awaiting(r: _Run, work: Callable[[RunLock], Any]) -> Outcome:
         try:
             await asyncio.gather(task, return_exceptions=True)
         finally:  # also if the caller is cancelled once more
-            r.interrupted(held_lock, held_run)
+            r.interrupted(lock, held)
         raise
     except GeneratorExit:  # the coroutine is thrown away, and can wait for nothing
-        r.interrupted(held_lock, held_run)
+        r.interrupted(lock, held)
         try:
             task.cancel()
         except RuntimeError:
             pass  # the loop is closed
         raise
-    err = lock._term.look() if task.cancelled() else task.exception()
-    if err is None and not task.cancelled():
-        ended = r.made(held_lock, held_run, task.result())
-    elif isinstance(err, Exception):
-        ended = _Ended(error=err)
-    else:  # it cancelled itself, or is to end the program
-        r.interrupted(held_lock, held_run)
-        raise err or asyncio.CancelledError
-    return await awaited(r.clock, lambda _: r.end(held_lock, held_run, ended), lambda _: None)
+    return lock._term.look() or asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 F = TypeVar("F", bound=Callable[..., Any])
