@@ -138,6 +138,7 @@ step_tools() {
   need npm npm
   compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need initdb postgresql
   need mariadbd mariadb-server
+  /usr/bin/python3 -c 'import psycopg' 2>/dev/null || need psycopg python3-psycopg
   need zsh zsh
   need fish fish
   need groff groff
@@ -361,9 +362,9 @@ waiting() {
     awk '/ (time|net|net\/http|os\/exec|testing\/synctest)( |$)/ && $1 !~ /\/(tests|examples\/.*)$/ { print $1 }'
 }
 
-# Fences of PostgreSQL and MariaDB, and with the SDKs of object stores.
+# Fences of PostgreSQL and MariaDB, and with the SDKs of object stores; the SQL of the guide of idempotency.
 step_databases() {
-  unless_changed examples/fences fence .ci/databases
+  unless_changed examples/fences fence .ci/databases docs/guides/idempotency.md sdk/typescript/test/databases
   .ci/databases/run "$tools"
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import leasehold
 from leasehold import aws, codes
-from leasehold.once import RunLockedError, RunNotStoredError
+from leasehold.once import PermanentError, RunLockedError, RunNotStoredError
 
 from test_once import Context, Memory
 from virtual import VirtualClock
@@ -130,6 +130,24 @@ class Batch(unittest.TestCase):
     def test_a_group_stops_at_what_comes_again(self) -> None:
         failed = self.batch(record("1", '"fails"', "a"), record("2", "2", "a"), record("3", "3", "b"), record("4", "{", "b"), record("5", "5", "b"))
         self.assertEqual((failed, self.done), (["1", "2", "4", "5"], [3]))
+
+    def test_what_is_done_and_not_stored_does_not_come_again(self) -> None:
+        """What failed for good does: no one else knows it."""
+        clock = VirtualClock()
+        for problem in (None, PermanentError("no ink")):
+            gate = Memory(clock)
+            gate.trouble["finish"] = [codes.PermissionDeniedError()] * 2
+
+            @aws.once(gate, key="order", clock=clock)
+            def handler(event: Any, context: Any) -> str:
+                if problem is not None:
+                    raise problem
+                return "made"
+
+            context = Left(clock, 60)
+            with self.subTest(problem), self.assertLogs("leasehold"):
+                out = aws.batch({"Records": [record("1", "1")]}, context, lambda body, record: handler(body, context))
+                self.assertEqual(out["batchItemFailures"], [] if problem is None else [{"itemIdentifier": "1"}])
 
     def test_what_there_is_no_time_for_comes_again(self) -> None:
         self.assertEqual(self.batch(*(record(str(i), str(i)) for i in range(5)), seconds=25.0), ["3", "4"])

@@ -245,14 +245,19 @@ class Call:
                         break
         elif op == "once":
 
+            status = "stopped"
+
             async def work(lock: RunLock) -> str:
+                nonlocal status
                 self._begin(lock, {"token": lock.token})
-                return await self._work_async(through=True)
+                made = await self._work_async(through=True)
+                status = "not_stored"
+                return made
 
             try:
                 self._outcome(await run_async(r.runs, s["key"], work, **self._run_settings()))
-            except asyncio.CancelledError:
-                self.value = {"status": "stopped", "token": self.lock.token if self.lock is not None else 0}
+            except asyncio.CancelledError:  # which is what its caller gets, and no outcome
+                self.value = {"status": status, "token": self.lock.token if self.lock is not None else 0}
         elif op == "handle":
             await self._handle_async()
         else:

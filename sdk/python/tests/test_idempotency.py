@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import collections
 import http.client
 import io
 import json
@@ -433,20 +432,6 @@ class Killed(WithServer):
                 t.join(LONG)
             self.assertEqual((ledger.read_bytes(), set(got)), (b"k\n", {(201, f"paid {second.process.pid}".encode())}))
             self.assertEqual(len(got), 30)
-
-    def test_a_storm_of_keys_at_two_servers(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            ledger, hold = Path(folder, "ledger"), Path(folder, "hold")
-            ports = [self.serve(ledger, hold)[1] for _ in range(2)]
-            got: dict[str, list[tuple[int, bytes]]] = collections.defaultdict(list)
-            keys = [f"k{i}" for i in range(8)]
-            storm = [threading.Thread(target=self.send, args=(ports[n % 2:] + ports[:n % 2], key, got[key])) for key in keys for n in range(6)]
-            for t in storm:
-                t.start()
-            for t in storm:
-                t.join(LONG)
-            self.assertEqual(sorted(ledger.read_text().split()), keys)
-            self.assertEqual({key: (len(of), len(set(of))) for key, of in got.items()}, {key: (6, 1) for key in keys})
 
 
 class RequestTest(unittest.TestCase):

@@ -17,7 +17,7 @@ import leasehold
 from leasehold import _input, codes
 from leasehold._time import Signal
 from leasehold.once import (
-    MAX_RESULT_BYTES, Ask, Grant, Held, PermanentError, RunFailedError, RunLock, RunLockedError, RunNotStoredError, UncountedError, _background, current, fingerprint,
+    MAX_RESULT_BYTES, Ask, Grant, Held, Outcome, PermanentError, RunFailedError, RunLock, RunLockedError, RunNotStoredError, UncountedError, _background, current, fingerprint,
     once, run, run_async,
 )
 
@@ -457,54 +457,46 @@ class OnceTest(unittest.TestCase):
             self.assertEqual(self.gate.sent("release")[-1], "")
         self.assertEqual(self.gate.sent("finish"), [])
 
-    def test_an_end_that_cannot_be_stored(self) -> None:
-        """It makes the run FAILED, for the work is done; where that is refused, too, the lock is released."""
-        self.gate.trouble["finish"] = [codes.PermissionDeniedError(), codes.PermissionDeniedError()]
-        with self.assertRaises(RunNotStoredError) as err:
-            self.value(self.once()(lambda: "done"))
-        self.assertIn("PERMISSION_DENIED", str(err.exception))
-        self.assertEqual(len(self.gate.sent("release")), 1)
+    def test_an_end_that_is_rejected(self) -> None:
+        """It makes the run FAILED, for the work is done; where that is rejected, too, the lock is released, and the outcome is that it is not stored."""
+        for failed in (False, True):
+            with self.subTest(failed=failed):
+                self.gate = Memory(self.clock)
+                rejections = [codes.PermissionDeniedError("the first")] + [codes.PermissionDeniedError("the second")] * (not failed)
+                problem = PermanentError("no ink")
+
+                def work() -> str:
+                    if failed:
+                        raise problem
+                    return "done"
+
+                self.gate.trouble["finish"] = list(rejections)
+                out = self.value(lambda: run(self.gate, "job", lambda lock: work(), clock=self.clock))
+                assert isinstance(out.error, RunNotStoredError)
+                self.assertEqual((out.status, out.result, out.storing), ("not_stored", "" if failed else "done", None))
+                self.assertIs(out.error.__cause__, problem if failed else rejections[0])
+                self.assertIn("the first", self.gate.sent("release")[0])
+                self.gate.trouble["finish"] = list(rejections)
+                with self.assertRaises(RunNotStoredError) as err:
+                    self.value(self.once()(work))
+                self.assertEqual((err.exception.value, len(self.gate.sent("release"))), (None if failed else "done", 2))
         self.gate.trouble["finish"] = [codes.PermissionDeniedError()]
         with self.assertRaises(RunNotStoredError):
             self.value(self.once()(lambda: "done"))
-        self.assertEqual(len(self.gate.sent("release")), 1)
+        self.assertEqual((len(self.gate.sent("release")), self.gate.runs["job"].status), (2, "FAILED"))
 
-    def test_the_gate_is_away_at_each_step(self) -> None:
-        """However long, no work is done twice by this process, and its result is stored when the gate is back: the caller has it before, with the error that says that it is not stored."""
-        for step in ("acquire", "refresh", "finish"):
-            for seconds in (15.0, 40.0, 90.0):
-                with self.subTest(step, seconds=seconds):
-                    self.gate = Memory(self.clock)
-                    worked: list[int] = []
-
-                    @once(self.gate, key="k", ttl=30, clock=self.clock)
-                    def work() -> str:
-                        worked.append(1)
-                        if step == "refresh":
-                            self.away("refresh")
-                            self.away("finish")
-                        self.clock.wait(4.0)
-                        return "done"
-
-                    self.away(step)
-                    p = self.call(work, seconds)
-                    self.gate.trouble.clear()
-                    self.clock.run(30)
-                    if step == "acquire":  # nothing ran
-                        self.assertIsInstance(p.error, leasehold.NoResponseError)
-                        self.assertEqual(worked, [])
-                        continue
-                    self.assertEqual((worked, self.gate.runs["k"].status, self.gate.runs["k"].result), ([1], "READY", '"done"'))
-                    late = seconds > 34
-                    if late:
-                        assert isinstance(p.error, RunNotStoredError), p.error
-                        assert p.error.storing is not None and p.error.storing.outcome is not None
-                        self.assertEqual((p.error.value, p.error.storing.outcome.status, p.error.storing.wait(0)), ("done", "ready", True))
-                    else:
-                        self.assertEqual((p.value, p.error), ("done", None))
-                    sent = len(self.gate.asked)
-                    self.clock.run(60)
-                    self.assertEqual(len(self.gate.asked), sent)
+    def test_what_ran_and_is_not_stored_is_an_outcome(self) -> None:
+        """Of its own: an attempt that failed may be tried again, and this one must not. It says what the work returned."""
+        self.away("finish")
+        p = self.call(lambda: run(self.gate, "k", lambda lock: "paid", ttl=30, clock=self.clock), 40)
+        assert p.value is not None and p.value.storing is not None, p.error
+        self.assertEqual((p.value.status, p.value.result, type(p.value.error)), ("not_stored", "paid", RunNotStoredError))
+        self.gate.trouble.clear()
+        self.clock.run(20)
+        self.assertEqual((p.value.storing.wait(0), p.value.storing.outcome), (True, Outcome("ready", result="paid", token=p.value.token)))
+        sent = len(self.gate.asked)
+        self.clock.run(60)
+        self.assertEqual(len(self.gate.asked), sent)
 
     def away(self, step: str) -> None:
         self.gate.trouble[step] = [leasehold.NoResponseError("the gate is away") for _ in range(10_000)]
@@ -530,7 +522,7 @@ class OnceTest(unittest.TestCase):
                 self.clock.run(60)
                 self.assertEqual(len(self.gate.asked), sent)
                 assert storing.outcome is not None
-                self.assertEqual(storing.outcome.status, "lock_lost" if how == "taken over" else "attempt_failed")
+                self.assertEqual(storing.outcome.status, "lock_lost" if how == "taken over" else "not_stored")
                 self.assertIn("in the background", str(told[-1]))
 
     def test_the_gate_cannot_be_reached(self) -> None:
@@ -541,6 +533,23 @@ class OnceTest(unittest.TestCase):
         self.assertEqual(len({a.request_id for a in self.gate.sent("acquire")}), 1)
         self.clock.run(2)
         self.assertIsInstance(p.error, leasehold.NoResponseError)
+
+    def test_a_bound_for_a_gate_that_does_not_respond(self) -> None:
+        """Whatever wait is, from the first try without a response; one that responds in between begins it anew."""
+        self.gate.trouble["acquire"] = [leasehold.NoResponseError("no")] * 1000
+        p = self.call(self.once(wait=60, retry_for=1.5)(lambda: self.fail("it runs")), 1.6)
+        self.assertIsInstance(p.error, leasehold.NoResponseError)
+        self.assertGreater(len(self.gate.sent("acquire")), 2)
+        p = self.call(self.once(retry_for=40)(lambda: "done"), 30)
+        self.gate.trouble.clear()
+        self.clock.run(6)
+        self.assertEqual(p.value, "done", p.error)
+        self.gate.trouble["acquire"] = [leasehold.NoResponseError("no")]
+        self.gate.runs["job"] = Stored(holder=99, end=self.clock.wall() + 20)
+        p = self.call(self.once(wait=60, retry_for=1.5)(lambda: "done"), 10)
+        self.gate.trouble["acquire"] = [leasehold.NoResponseError("no")]
+        self.clock.run(12)
+        self.assertEqual(p.value, "done", p.error)
 
     # Others that run it.
 

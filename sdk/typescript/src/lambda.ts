@@ -81,7 +81,16 @@ export function batch<B, R extends SQSRecord = SQSRecord>(runs: Runs, work: (bod
         if (!malformed) throw error
         return malformed(record, error)
       }
-      return runs.once(id(body, record), body, async (run) => void (await work(body, run, record)), { ...rest, ...o })
+      let done = false
+      try {
+        return await runs.once(id(body, record), body, async (run) => {
+          await work(body, run, record)
+          done = true
+        }, { ...rest, ...o })
+      } catch (error) {
+        if (done && error instanceof RunNotStoredError) return undefined
+        throw error
+      }
     }
     const groups = new Map<string, R[]>()
     for (const record of event.Records) {
@@ -96,7 +105,6 @@ export function batch<B, R extends SQSRecord = SQSRecord>(runs: Runs, work: (bod
           if (failed) throw new LeaseholdError('a message of its group before it comes again', { cause: failed })
           await one(record)
         } catch (error) {
-          if (error instanceof RunNotStoredError) continue
           failed ??= error
           batchItemFailures.push({ itemIdentifier: record.messageId })
           onFailure?.(error, record)

@@ -71,7 +71,8 @@ export interface Outcome {
   /**
    * `ready`: the work ran. `failed`: for good. `attempt_failed`: it may be retried. `already_finished`: it was READY before. `already_failed`: it was FAILED
    * before. `locked`: another worker runs it. `unknown`: there is no such analysis. `lock_lost`: the lock was lost before the end was stored, and nothing was written.
-   * `stopped`: the caller's signal was aborted. `not_stored`: the work ran, and the server does not know it yet: see `storing`.
+   * `stopped`: the caller's signal was aborted. `not_stored`: the work ended, and the server has not stored that, so that another worker may begin: see
+   * `storing`.
    */
   readonly status: 'ready' | 'failed' | 'attempt_failed' | 'already_finished' | 'already_failed' | 'locked' | 'unknown' | 'lock_lost' | 'stopped' | 'not_stored'
   /** With `ready` and `not_stored` what the work returned, with `already_finished` what it returned then. */
@@ -82,7 +83,7 @@ export interface Outcome {
   readonly token?: number
   /** Why it did not succeed. */
   readonly error?: unknown
-  /** With `not_stored`: the end of the run is sent again until the server has it, or another worker took over. */
+  /** With `not_stored`, unless the server rejected it: the end of the run is sent again until the server has it, or another worker took over. */
   readonly storing?: Storing
 }
 
@@ -119,7 +120,7 @@ export class UncountedError extends LeaseholdError {
   override readonly name = 'UncountedError'
 }
 
-/** The work is done, and its end is not stored: see {@link Outcome.storing}, and {@link Runs.close}. */
+/** The work is done, and its end is not stored: see {@link Outcome.storing}, and {@link Runs.close}. Its cause is the error of work that failed for good, otherwise why the end is not stored. */
 export class RunNotStoredError extends LeaseholdError {
   override readonly name = 'RunNotStoredError'
   /** What the work of {@link Runs.once} returned all the same. */
@@ -395,6 +396,7 @@ export class Runs {
     const lost = term.settle()
     keeping.abort(undefined)
     stop.end()
+    let trouble: unknown // why the latest try to store the end failed
     const send = async (what: 'finish' | 'release', body: object, late: Scope, left: () => number): Promise<unknown> => {
       try {
         for (let retry = 0; ; retry++) {
@@ -404,6 +406,7 @@ export class Runs {
             if (what === 'finish') text(got['status'], 'status', (body as { status: string }).status)
             return undefined
           } catch (e) {
+            trouble = e
             if (isLost(e) || isFinal(e) || late.signal.aborted || !(await pauseBefore(clock, retry, Math.min(retryAfter(e), left() / 3), late))) return e
           }
         }
@@ -422,16 +425,16 @@ export class Runs {
       const end = add(moment(clock), most)
       const stop = new Scope()
       const unstored = (cause?: unknown) => new RunNotStoredError(`the work is done, and the end of run ${g.run.id} is not stored`, { cause })
-      const store = async (body: object, done: Outcome): Promise<Outcome> => {
+      const { result } = done
+      const store = async (body: object, done: Outcome, rejection?: unknown): Promise<Outcome> => {
         const e = await send('finish', body, stop, () => Math.max(until(clock, end), 3 * longestPause))
         if (e === undefined) return done
         if (isLost(e)) return { status: 'lock_lost', token: fencing_token, error: new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: e }) }
-        if (!isFinal(e)) return { status: 'not_stored', token: fencing_token, error: unstored(e) }
-        if (made && !('failure_reason' in body)) { // the work is done, and is not done again because its result is not accepted
-          return store({ status: 'FAILED', failure_reason: reason(e) }, { status: 'failed', token: fencing_token, error: e })
+        if (isFinal(e) && result !== undefined && rejection === undefined) { // the work is done, and is not done again because its result is not accepted
+          return store({ status: 'FAILED', failure_reason: reason(e) }, { status: 'failed', token: fencing_token, error: e }, e)
         }
-        await release(reason(e))
-        return { status: 'attempt_failed', token: fencing_token, error: e }
+        if (isFinal(e)) await release(reason(rejection ?? e))
+        return { status: 'not_stored', token: fencing_token, ...(result !== undefined && { result }), error: unstored(done.error ?? e) }
       }
       const work = store(body, done)
       const storing: Storing = { id: g.run.id, done: work, stop: () => (stop.abort(unstored()), work) }
@@ -439,7 +442,7 @@ export class Runs {
       void work.then(() => this.#storing.delete(storing))
       return patience(clock, work, most + graceTime, o.signal, () => {
         void work.then((out) => out.status === done.status || this.#warn(out.error))
-        return { ...done, status: 'not_stored', error: Object.assign(unstored(done.error), { storing }), storing }
+        return { ...done, status: 'not_stored', error: Object.assign(unstored(done.error ?? trouble), { storing }), storing }
       })
     }
     const failed = (): Promise<Outcome> => finish({ status: 'FAILED', failure_reason: reason(error) }, { status: 'failed', token: fencing_token, error })

@@ -34,31 +34,6 @@ function world() {
 }
 
 describe('a gate that is away', () => {
-  for (const ttl of [3000, 30_000]) {
-    for (const away of [15_000, 40_000, 90_000]) {
-      for (const [step, from] of Object.entries({ before: 0, meanwhile: 2000, 'at the end': 5000 })) {
-        test(`${step}, for ${away / 1000} s, ttl ${ttl / 1000} s: one payment`, async () => {
-          const { clock, gate, made, process } = world()
-          const here = process({ ttl })
-          const other = process({ ttl })
-          const asked: Promise<Response>[] = []
-          gate.away = from === 0
-          clock.after(from - 1, () => (gate.away = true))
-          clock.after(from + away, () => (gate.away = false))
-          for (let passed = 0; passed < from + away + 5000; passed += 2500) {
-            asked.push(here.handle())
-            await clock.pass(2500)
-          }
-          await clock.pass(15_000)
-          for (const r of await clock.until(Promise.all(asked))) assert.ok([201, 503, 409].includes(r.status), `${r.status}`)
-          const later = await clock.until(other.handle())
-          assert.deepEqual([later.status, await later.text(), later.headers.get('idempotency-replayed'), later.headers.get('set-cookie'), made.payments], [201, 'payment 1 of ten', 'true', null, 1])
-          assert.deepEqual(await clock.until(here.once.close()), [])
-        })
-      }
-    }
-  }
-
   test('for ever: the process that ends says what it could not store', async () => {
     const { clock, gate, process } = world()
     const here = process()

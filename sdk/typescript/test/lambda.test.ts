@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { batch, lambda, type SQSRecord } from '../src/lambda.js'
-import { Runs } from '../src/once.js'
+import { PermanentError, RunNotStoredError, Runs } from '../src/once.js'
 import { FakeClock, FakeServer, type Sent, json, problem } from './world.js'
 
 function world() {
@@ -97,4 +97,16 @@ test('a message whose work is done does not come again, also if that could not b
   assert.deepEqual(await clock.until(batch(runs, () => void done++)({ Records: [record('a', {})] }, context)), { batchItemFailures: [] })
   assert.deepEqual([done, context.getRemainingTimeInMillis() > 1000], [1, true])
   assert.deepEqual((await clock.until(runs.close(0))).length, 1)
+})
+
+test('a message whose work failed for good comes again if that could not be stored: no one else knows it', async () => {
+  const { clock, server, runs, context } = world()
+  const [answer] = server.answers
+  server.answers.length = 0
+  server.answers.push(answer ?? assert.fail(), ...Array<() => Response>(100).fill(() => problem('UNAVAILABLE', 503)))
+  const failures: unknown[] = []
+  const handler = batch(runs, () => { throw new PermanentError('no ink') }, { onFailure: (e) => failures.push(e) })
+  assert.deepEqual(await clock.until(handler({ Records: [record('a', {})] }, context)), { batchItemFailures: [{ itemIdentifier: 'a' }] })
+  assert.ok(failures[0] instanceof RunNotStoredError)
+  await clock.until(runs.close(0))
 })

@@ -326,6 +326,21 @@ describe('an end that is not stored', () => {
     }
   }
 
+  for (const [what, work, rejected] of [['a result', () => 'paid', ['first', 'second']], ['a failure for good', () => { throw new PermanentError('no ink') }, ['first']]] as const) {
+    test(`${what} that the gate rejects releases the run, with the first reason, and says that it is not stored`, async () => {
+      const { server, runs, granted, done } = world()
+      const next = () => server.answers.push(granted(), ...rejected.map((detail) => () => problem('INVALID_ARGUMENT', 400, { detail })), done)
+      next()
+      const got = await runs.run('pay', work)
+      const { cause } = got.error as RunNotStoredError
+      assert.deepEqual([got.status, got.result, got.storing, got.error instanceof RunNotStoredError], ['not_stored', rejected.length > 1 ? 'paid' : undefined, undefined, true])
+      assert.match(String(cause), rejected.length > 1 ? /first/ : /no ink/)
+      assert.deepEqual([server.did, /first/.test(String(server.sent.at(-1)?.body['failure_reason']))], [['begin', ...rejected.map(() => 'finish'), 'release'], true])
+      next()
+      await assert.rejects(runs.once('pay', null, work), (e: unknown) => e instanceof RunNotStoredError && e.value === (rejected.length > 1 ? 'paid' : undefined) && e.storing === undefined)
+    })
+  }
+
   test('ends when another worker took over, and is a warning then', async () => {
     const { clock, server, runs, granted, warnings } = world()
     server.answers.push(granted({ remaining_ms: 30_000 }), ...Array<() => Error>(500).fill(away))

@@ -12,6 +12,7 @@ from ._http_print import Reply, Request, problem
 from ._steps import awaited, block
 from ._time import Signal
 from .errors import LockLostError
+from .once import _ended
 
 if TYPE_CHECKING:
     from .idempotency import Middleware, _Call
@@ -187,31 +188,18 @@ async def _ran(call: _Call, app: Callable[..., Awaitable[None]], scope: dict[str
     async def begun() -> None:
         await app(scope, receive, emit)
 
-    loop = run.loop = asyncio.get_running_loop()
     task = call.run_in(lambda: asyncio.ensure_future(begun()))  # which has the context of this moment
-
-    def cancel() -> None:
-        try:
-            loop.call_soon_threadsafe(task.cancel)
-        except RuntimeError:
-            pass  # the loop is closed
-
-    lock._term.when_lost(cancel)
-    error: Exception | None = None
     try:
-        await asyncio.wait([task])
+        ended = await _ended(run, lock, held, task)
     except BaseException:  # the server ends
-        task.cancel()
-        call.left()
+        call.land()
         raise
-    if task.cancelled():
-        error = lock._term.look() or LockLostError("the application cancelled itself")
-    else:
-        problem = task.exception()
-        if problem is not None and not isinstance(problem, Exception):
-            call.left()
-            raise problem
-        error = problem
+    if isinstance(ended, asyncio.CancelledError):
+        ended = LockLostError("the application cancelled itself")
+    if ended is not None and not isinstance(ended, Exception):
+        call.left()
+        raise ended
+    error = ended
     reply = None
     if head and error is None:
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in head[0].get("headers", ())]

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from . import _check
 from .errors import InvalidSettingError
-from .once import Gate
+from .once import Gate, RunNotStoredError
 from .once import once as _once
 
 __all__ = ["batch", "once", "time_left"]
@@ -55,7 +55,8 @@ def batch(
     """Do the work for each message of a batch of SQS, and say which ones shall come again: what a handler returns whose event source reports batch item failures.
 
     work
-        Gets what parse makes of a message's body, and the whole record. An exception means that the message comes again; it is logged.
+        Gets what parse makes of a message's body, and the whole record. An exception means that the message comes again; it is logged. RunNotStoredError of work that returned does not:
+        it is done.
     parse
         A body that it raises for is reported before any work begins, and goes to the dead-letter queue by the queue's own count.
     reserve
@@ -83,8 +84,9 @@ def batch(
             try:
                 work(bodies[message], record)
                 done = True
-            except Exception:
-                log.exception("message %s failed, and comes again", message)
+            except Exception as err:
+                done = isinstance(err, RunNotStoredError) and err._returned
+                log.exception("message %s is done, which is not stored" if done else "message %s failed, and comes again", message)
         if not done:
             failed.append({"itemIdentifier": message})
             if group is not None:

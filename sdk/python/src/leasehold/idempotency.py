@@ -24,17 +24,16 @@ from typing import Any
 from . import _check, _outcome
 from ._call import Cancelled, on_fork, tell
 from ._http_print import Record, Reply, Request, fingerprint, key_of, name_of, problem, run_id
-from ._steps import Steps, Wires, _engine, asked, may_block, pause, performed
+from ._steps import Steps, Wires, asked, may_block, pause, performed
 from ._time import SYSTEM, Clock, Signal
 from .codes import RunDiffersError
-from .errors import ApiError, InvalidSettingError, LeaseholdError, LockLostError, NoResponseError
+from .errors import InvalidSettingError, LeaseholdError, LockLostError
 from .once import Ask, Gate, Grant, Held, RunLock, RunNotStoredError, Storing, UncountedError, _current, _Ended, _Run, lost
 
 __all__ = ["Middleware", "Request", "nothing_done", "run_id", "store_outcome", "store_success"]
 
-AWAY, FROZEN = 1.5, 4.5
-"""Seconds in which a gate must respond before the application begins, from the first request to which it did not: one that refuses connections or responds with errors that may pass,
-and one that does not respond at all."""
+AWAY = 1.5
+"""Seconds for which a gate that does not respond is asked again before the application begins. The first try may take two seconds by itself."""
 
 log = logging.getLogger("leasehold")
 _within: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("leasehold_idempotency", default=None)
@@ -244,19 +243,13 @@ class _Call:
     def first(self, cancel: Signal) -> Steps[Reply | None]:
         """Ask the gate, and do what it says."""
         m = self.m
-        watched = _Watched(m.gate, self, cancel)
         run = _Run(
-            watched, self.id, owner=m.owner, request_id="", ttl=m.ttl, heartbeat=None, max_failures=0, max_takeovers=None,
-            wait=max(0.0, self.until - m.clock.monotonic()), fingerprint=self.print, on_refresh=None, warn=lambda e: m.warn(str(e)), clock=m.clock)
+            _Watched(m.gate, self), self.id, owner=m.owner, request_id="", ttl=m.ttl, heartbeat=None, max_failures=0, max_takeovers=None,
+            wait=max(0.0, self.until - m.clock.monotonic()), fingerprint=self.print, on_refresh=None, warn=lambda e: m.warn(str(e)), clock=m.clock, retry_for=AWAY)
         try:
             outcome, lock, held = yield from run.begin(cancel)
-        except (LeaseholdError, Cancelled) as err:
-            why = cancel.cause if isinstance(err, Cancelled) else err
-            if not isinstance(why, (ApiError, NoResponseError)) and isinstance(err, Cancelled):
-                raise  # the caller has gone
-            return self.landed(self.refused(why or err))
-        finally:
-            watched.answered()
+        except LeaseholdError as err:
+            return self.landed(self.refused(err))
         if lock is not None and held is not None:
             if self.spent:
                 lock._term.settle()
@@ -376,38 +369,19 @@ def _lost() -> Reply:
 
 
 class _Watched:
-    """The gate of one call, which knows when it responds."""
+    """The gate of one call, which notes what is known of the request."""
 
-    def __init__(self, gate: Gate, call: _Call, cancel: Signal) -> None:
-        self.gate, self.call, self.cancel = gate, call, cancel
+    def __init__(self, gate: Gate, call: _Call) -> None:
+        self.gate, self.call = gate, call
         self.give_up, self.refresh, self.release, self.finish = gate.give_up, gate.refresh, gate.release, gate.finish
-        self.since: float | None = None
-        self.end: Callable[[], None] = lambda: None
-
-    def within(self, seconds: float, why: str) -> None:
-        clock = self.call.m.clock
-        self.end()
-        self.end = _engine.timers_of(clock).at(clock.now().plus(seconds), lambda: self.cancel.set(NoResponseError(why)))
 
     @performed
     def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Wires[Grant]:
-        now = self.call.m.clock.monotonic
-        if self.since is None:
-            self.since = now()
-            self.within(FROZEN, f"the gate has not responded for {FROZEN} s")
         try:
             got: Grant = yield from asked(self.gate.acquire, ask, seconds, abort)
         except LeaseholdError as err:
             if not _outcome.final(err):
                 self.call.known(False)
-                self.within(max(0.0, self.since + AWAY - now()), str(err))
-                raise
-            self.answered()
             raise
-        self.answered()
         self.call.known(got.held is None and got.reason == "locked")
         return got
-
-    def answered(self) -> None:
-        self.end()
-        self.since = None

@@ -74,7 +74,7 @@ WAITS = Backoff(0.2, 5.0)
 POLLS = Backoff(0.1, 1.0, equal_jitter=True)
 
 Status = Literal[
-    "ready", "failed", "attempt_failed", "already_finished", "already_failed", "locked", "unknown_analysis", "lock_lost",
+    "ready", "failed", "attempt_failed", "already_finished", "already_failed", "locked", "unknown_analysis", "lock_lost", "not_stored",
 ]
 """How a run ended.
 
@@ -83,7 +83,7 @@ ready
 failed
     The work failed for good.
 attempt_failed
-    The work failed, or its end could not be stored; it may be retried.
+    The work failed; it may be retried.
 already_finished, already_failed
     Skipped: it had finished, or failed for good, before.
 locked
@@ -93,6 +93,8 @@ unknown_analysis
 lock_lost
     The lock was lost before the end was stored; nothing was stored. What a work returned after its lock had expired by the
     clocks of this process is stored if the server accepts it, because no other worker began.
+not_stored
+    The work ended, and the gate has not stored that: another worker may begin. See :attr:`Outcome.storing`.
 """
 
 
@@ -117,12 +119,14 @@ class RunFailedError(LeaseholdError):
 
 
 class RunNotStoredError(LeaseholdError):
-    """The work was done, and its end could not be stored. Another worker may run it again when the lock has expired, until it is."""
+    """The work was done, and its end could not be stored. Another worker may run it again when the lock has expired, until it is. Its cause is the error of a work that failed for good,
+    otherwise why its end is not stored."""
 
     value: Any = None
     """What a function that :func:`once` decorates returned all the same."""
     storing: Storing | None = None
     """Its end, if it is sent again in the background; None if it was rejected."""
+    _returned = False  # the work did, and did not fail for good
 
 
 @dataclass(frozen=True)
@@ -357,9 +361,9 @@ class Outcome:
     token: int = 0
     """The fencing token of the run, 0 if there was none."""
     error: BaseException | None = None
-    """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedError."""
+    """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedError, with not_stored a RunNotStoredError."""
     storing: Storing | None = None
-    """With attempt_failed: the end of the run, if it is sent again in the background."""
+    """With not_stored: the end of the run, while it is sent again in the background."""
 
 
 def lost(err: BaseException | None) -> bool:
@@ -473,7 +477,7 @@ class _Run:
     def __init__(
         self, gate: Gate, run_id: str, *, owner: str, request_id: str, ttl: float, heartbeat: float | None, max_failures: int, max_takeovers: int | None,
         wait: float, fingerprint: str, on_refresh: Callable[[datetime], None] | None, warn: Callable[[BaseException], None] | None, clock: Clock | None,
-        write: Callable[[Any], str] | None = None,
+        retry_for: float | None = None, write: Callable[[Any], str] | None = None,
     ) -> None:
         self.gate = gate
         self.write = write or _plain  # a result as text
@@ -484,6 +488,7 @@ class _Run:
             raise InvalidSettingError(
                 "heartbeat", f"is {heartbeat}: must be from {MIN_HEARTBEAT} and less than ttl, {ttl}; a fifth of ttl leaves time for refreshes that fail")
         self.wait = _check.seconds("wait", wait)
+        self.retry_for = math.inf if retry_for is None else _check.seconds("retry_for", retry_for)
         if _check.whole("max_failures", max_failures) < 0:
             raise InvalidSettingError("max_failures", f"is {max_failures}: must not be negative; 0 never fails by count")
         if max_takeovers is not None and _check.whole("max_takeovers", max_takeovers) < 0:
@@ -524,16 +529,18 @@ class _Run:
 
     def insist(
         self, limit: float, each: float, final: Callable[[BaseException], bool], do: Callable[[float, Signal], Wires[Any]],
-        cancel: Signal | None = None,
+        cancel: Signal | None = None, retry_for: float = math.inf,
     ) -> Steps[Any]:
-        """Call do until it succeeds, the time has passed, or another try would return the same."""
-        end = self.clock.monotonic() + limit
+        """Call do until it succeeds, the time has passed, or another try would return the same. The time for retries may be shorter than that of the first try."""
+        began = self.clock.monotonic()
+        end = began + limit
         retry = 0
         while True:
             seconds = min(try_time(retry, each), max(0.01, end - self.clock.monotonic()))
             try:
                 return (yield Send(seconds, functools.partial(do, seconds), cancel))
             except (ApiError, NoResponseError, InvalidResponseError) as err:
+                end = min(end, began + retry_for)
                 left = end - self.clock.monotonic()
                 # Or the next try may come too late: another worker may begin as soon as the gate is back.
                 wait = max(WAITS.delay(retry), min(_outcome.retry_after(err), left / 3 if limit < math.inf else WAITS.most))
@@ -576,7 +583,7 @@ class _Run:
         if cancel.is_set():
             raise Cancelled
         self.under_way = True
-        g = yield from self.insist(limit, min(TRY_TIME, self.ttl), final, once, cancel)
+        g = yield from self.insist(limit, min(TRY_TIME, self.ttl), final, once, cancel, self.retry_for)
         self.under_way = self.open = False
         return cast(Grant, g), box[0]
 
@@ -602,9 +609,10 @@ class _Run:
     def waited(self, cancel: Signal) -> Steps[tuple[Grant, Moment]]:
         """acquire, again and again while another worker runs it, for as long as the caller waits."""
         until = self.clock.monotonic() + self.wait
+        spare = CALL_TIME if self.retry_for == math.inf else max(TRY_TIME, self.retry_for)
         poll = 0
         while True:
-            g, began = yield from self.acquire(cancel, self.within(until + CALL_TIME - self.clock.monotonic()))
+            g, began = yield from self.acquire(cancel, self.within(until + spare - self.clock.monotonic()))
             left = until - self.clock.monotonic()
             if g.held is not None or g.reason != "locked" or left <= 0:
                 return g, began
@@ -803,15 +811,19 @@ class _Run:
                 loss = LockLostError(f"the lock of run {self.run_id!r} is lost: {err}")
                 loss.__cause__ = err
                 return Outcome("lock_lost", result=done.result, token=held.token, error=loss)
-            problem = RunNotStoredError(f"store the end of run {self.run_id!r}: {err}")
-            problem.__cause__ = done.error or err
+            problem = done.error  # of a result that was rejected before
+            if not isinstance(problem, RunNotStoredError):
+                problem = RunNotStoredError(f"store the end of run {self.run_id!r}: {err}")
+                problem.__cause__ = done.error or err
+                problem._returned = result is not None
             if _rejected(err) and result is not None:  # the work is done, and is not done again because its result is not accepted
-                return (yield from self.store(held, None, reason(problem), Outcome("failed", token=held.token, error=problem), limit, cancel))
+                failure = Outcome("failed", result=done.result, token=held.token, error=problem)
+                return (yield from self.store(held, None, reason(problem), failure, limit, cancel))
             if _rejected(err):
                 yield from self.release(held, reason(problem))
             else:
                 problem.storing = Storing(self.clock)
-            return Outcome("attempt_failed", result=done.result, token=held.token, error=problem, storing=problem.storing)
+            return Outcome("not_stored", result=done.result, token=held.token, error=problem, storing=problem.storing)
 
 
 def reason(err: BaseException) -> str:
@@ -826,7 +838,7 @@ def reason(err: BaseException) -> str:
 
 def run(
     gate: Gate, run_id: str, work: Callable[[RunLock], str | None], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
-    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, fingerprint: str = "",
+    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, fingerprint: str = "",
     on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
     """Run the work if the gate grants it, and say what came of it.
@@ -846,6 +858,9 @@ def run(
         after a crash. None: as the server says. Not of analyses.
     wait
         How many seconds to wait for another worker that runs it now, for its result or for the lock.
+    retry_for
+        For how many seconds to ask again while the gate does not respond, whatever wait is, from the first try without a response, which may take two seconds by itself. None is 5 beside
+        wait.
     fingerprint
         Says what the run is about, in 128 bytes at most, such as :func:`fingerprint` makes it. Another one under the same name is RunDiffersError, and nothing runs.
     on_refresh
@@ -855,7 +870,7 @@ def run(
     """
     r = _Run(
         gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait,
-        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock)
+        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock, retry_for=retry_for)
     return _blocking(r, work, "work")
 
 
@@ -883,13 +898,13 @@ def _blocking(r: _Run, work: Callable[[RunLock], Any], called: str) -> Outcome:
 
 async def run_async(
     gate: Gate, run_id: str, work: Callable[[RunLock], Any], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
-    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, fingerprint: str = "",
+    heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, fingerprint: str = "",
     on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
     """:func:`run` for work that is a coroutine function. It is cancelled when the lock is lost, and has then not succeeded unless it returns all the same."""
     r = _Run(
         gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait,
-        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock)
+        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock, retry_for=retry_for)
 
     return await _awaiting(r, work)
 
@@ -901,7 +916,7 @@ async def _awaiting(r: _Run, work: Callable[[RunLock], Any]) -> Outcome:
         if begun[1] is not None and begun[2] is not None:
             r.interrupted(begun[1], begun[2])
 
-    loop = r.loop = asyncio.get_running_loop()
+    r.loop = asyncio.get_running_loop()
     outcome, lock, held = await awaited(r.clock, r.begin, give_up)
     if lock is None or held is None:
         assert outcome is not None
@@ -913,6 +928,23 @@ async def _awaiting(r: _Run, work: Callable[[RunLock], Any]) -> Outcome:
         return await work(held_lock)
 
     task = asyncio.ensure_future(begun())
+
+    err = await _ended(r, held_lock, held_run, task)
+    if err is None:
+        ended = r.made(held_lock, held_run, task.result())
+    elif isinstance(err, Exception):
+        ended = _Ended(error=err)
+    else:  # it cancelled itself, or is to end the program
+        r.interrupted(held_lock, held_run)
+        raise err
+    return await awaited(r.clock, lambda _: r.end(held_lock, held_run, ended), lambda _: None)
+
+
+async def _ended(r: _Run, lock: RunLock, held: Held, task: asyncio.Future[Any]) -> BaseException | None:
+    """Wait for a work that is a task, and say what it ended with: an exception, or None. It is cancelled when the lock is lost, or its caller is; then the run is released."""
+    import asyncio
+
+    loop = r.loop = asyncio.get_running_loop()
 
     def cancel() -> None:
         try:
@@ -928,24 +960,16 @@ async def _awaiting(r: _Run, work: Callable[[RunLock], Any]) -> Outcome:
         try:
             await asyncio.gather(task, return_exceptions=True)
         finally:  # also if the caller is cancelled once more
-            r.interrupted(held_lock, held_run)
+            r.interrupted(lock, held)
         raise
     except GeneratorExit:  # the coroutine is thrown away, and can wait for nothing
-        r.interrupted(held_lock, held_run)
+        r.interrupted(lock, held)
         try:
             task.cancel()
         except RuntimeError:
             pass  # the loop is closed
         raise
-    err = lock._term.look() if task.cancelled() else task.exception()
-    if err is None and not task.cancelled():
-        ended = r.made(held_lock, held_run, task.result())
-    elif isinstance(err, Exception):
-        ended = _Ended(error=err)
-    else:  # it cancelled itself, or is to end the program
-        r.interrupted(held_lock, held_run)
-        raise err or asyncio.CancelledError
-    return await awaited(r.clock, lambda _: r.end(held_lock, held_run, ended), lambda _: None)
+    return lock._term.look() or asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -968,7 +992,7 @@ def fingerprint(value: object) -> str:
 
 def once(
     gate: Gate, *, key: str | Callable[..., str], ignore: Collection[str] = (), owner: str = "", ttl: float = 300.0, heartbeat: float | None = None,
-    max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, warn: Callable[[BaseException], None] | None = None,
+    max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, warn: Callable[[BaseException], None] | None = None,
     time_left: Callable[..., float] | None = None, clock: Clock | None = None,
 ) -> Callable[[F], F]:
     """A decorator: the function runs once for each key, and all calls return what it returned then, read from JSON.
@@ -1017,7 +1041,7 @@ def once(
             r = _Run(
                 gate, run_id, owner=owner, request_id="", ttl=lasts, heartbeat=beats, max_failures=max_failures, max_takeovers=max_takeovers,
                 wait=min(_check.seconds("wait", wait), left),
-                fingerprint=about, on_refresh=None, warn=warn, clock=clock, write=read.written)
+                fingerprint=about, on_refresh=None, warn=warn, clock=clock, retry_for=retry_for, write=read.written)
             r.ends_at = None if time_left is None else r.clock.monotonic() + left
             return r
 
