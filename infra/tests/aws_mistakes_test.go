@@ -233,7 +233,7 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `this["api-errors"]: an alar
   metric_name         = "Invocations"
   dimensions          = { FunctionName = "${var.name}-api" }`, "Invocations of map[FunctionName:leasehold-staging-api]"},
 		{"aws/functions/main.tf", `"kms:DescribeKey"]`, `"kms:DescribeKey", "kms:PutKeyPolicy"]`, "kms:PutKeyPolicy"},
-		{"aws/functions/main.tf", `= [var.target_audience]`, `= ["*"]`, "its condition is met by everything"},
+		{"aws/functions/main.tf", `= [local.audience]`, `= ["*"]`, "its condition is met by everything"},
 		{"aws/functions/main.tf", "  source_code_hash = filebase64sha256(var.package)\n", "", "no source_code_hash"},
 		{"aws/functions/analyses.tf", `  batch_size `, "  enabled = false\n  batch_size ", "nothing is turned off"},
 		{"aws/functions/main.tf", `"sqs:ReceiveMessage"]
@@ -250,11 +250,6 @@ resource "aws_cloudwatch_metric_alarm" "no_sweep"`, `this["api-errors"]: an alar
 			"GreaterThanThreshold 1000 in"},
 		{"aws/functions/sweep.tf", `  source_arn    = aws_cloudwatch_event_rule.sweep.arn
 `, "", "events.amazonaws.com may call it for every account"},
-		{"aws/functions/outputs.tf", `output "queue_arn" {`, `output "target_token" {
-  value = nonsensitive(var.target_token)
-}
-
-output "queue_arn" {`, "output target_token: it shows a secret"},
 		{"aws/functions/main.tf", `coalesce(var.versions[each.key], aws_lambda_function.this[each.key].version)`,
 			`"$LATEST"`, "it is $LATEST, and must be what was published"},
 		{"aws/functions/sweep.tf", `arn       = aws_lambda_alias.live["sweep"].arn`,

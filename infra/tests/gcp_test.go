@@ -87,7 +87,7 @@ func stub(t testing.TB) string {
 // predicting makes plans of the stub say names and addresses that the provider would find out.
 const predicting = "GOOGLESTUB_PREDICT=1"
 
-// given are variables, as -var takes them.
+// given are variables, as -var takes them, and settings by the names of theirs.
 type given map[string]string
 
 // with returns the variables with changes; null removes one.
@@ -100,8 +100,16 @@ func (g given) with(changes given) given {
 
 func (g given) list() []string {
 	all := make([]string, 0, len(g))
+	var of []string
 	for _, name := range slices.Sorted(maps.Keys(g)) {
-		all = append(all, name+"="+g[name])
+		if strings.HasPrefix(name, "LEASEHOLD_") {
+			of = append(of, name+" = "+strconv.Quote(g[name]))
+		} else {
+			all = append(all, name+"="+g[name])
+		}
+	}
+	if of != nil {
+		all = append(all, "settings={"+strings.Join(of, ", ")+"}")
 	}
 	return all
 }
@@ -112,8 +120,9 @@ var (
 	ofSources  = given{
 		"project": project, "region": googleRegion, "database": lockDatabase, "source_archive": "sources.zip",
 		"auth_issuer": "https://login.example.com", "auth_audience": "https://locks.example.com",
-		"target_url": "https://target.example.com/run", "target_token_secret": "target-token", "task_timeout": "25m",
-		"labels": `{"application":"leasehold"}`,
+		"LEASEHOLD_TARGET_URL": "https://target.example.com/run", "target_token_secret": "target-token",
+		"LEASEHOLD_TASK_TIMEOUT": "25m",
+		"labels":                 `{"application":"leasehold"}`,
 	}
 	ofImage = ofSources.with(given{"source_archive": "", "image": imageName, "otlp_endpoint": "http://collector:4318",
 		"metrics_alerts": "true", "audit_retention_days": "400"})
@@ -727,7 +736,7 @@ func (r *report) environment(s service, v given) {
 			r.sayf("%s has endpoints that are for %s", s.name, "Tasks and Sweep")
 		}
 	case "Tasks":
-		if !c.RunsTasks() || c.TargetURL != v["target_url"] {
+		if !c.RunsTasks() || c.TargetURL != v["LEASEHOLD_TARGET_URL"] {
 			r.sayf("%s does not run tasks", s.name)
 		}
 	case "Sweep":
@@ -937,7 +946,7 @@ func TestGoogleWithoutTarget(t *testing.T) {
 	program(t)
 	c := googled(t, stub(t), "functions", predicting)
 	for want, v := range map[string]given{"API Sweep": ofSources, "API": ofImage} {
-		v = v.with(given{"target_url": "", "target_token_secret": "", "task_timeout": ""})
+		v = v.with(given{"LEASEHOLD_TARGET_URL": "", "target_token_secret": "", "LEASEHOLD_TASK_TIMEOUT": ""})
 		p, refused := c.plan(v.list()...)
 		if p == nil {
 			t.Fatal(refused)
@@ -1063,12 +1072,12 @@ func TestGoogleBadInput(t *testing.T) {
 			"task_auth must be platform or token"},
 		"a public listener that trusts the platform": {functions, given{"task_ingress": "all"},
 			"task_ingress all needs task_auth token"},
-		"two tokens for the target": {functions, given{"target_audience": "x"},
-			"target_token_secret and target_audience"},
-		"a token for nothing": {functions, given{"target_url": ""},
-			"target_token_secret needs target_url"},
-		"producers without a queue": {functions, given{"target_url": "", "target_token_secret": "",
-			"producers": `["user:a@example.com"]`}, "producers needs target_url"},
+		"two tokens for the target": {functions, given{"LEASEHOLD_TARGET_AUDIENCE": "x"},
+			"target_token_secret and LEASEHOLD_TARGET_AUDIENCE"},
+		"a token for nothing": {functions, given{"LEASEHOLD_TARGET_URL": ""},
+			"target_token_secret needs LEASEHOLD_TARGET_URL"},
+		"producers without a queue": {functions, given{"LEASEHOLD_TARGET_URL": "", "target_token_secret": "",
+			"producers": `["user:a@example.com"]`}, "producers needs LEASEHOLD_TARGET_URL"},
 		"the name of a secret's version": {functions,
 			given{"target_token_secret": "projects/1/secrets/x/versions/1"}, "target_token_secret must be"},
 		"more at once than instances take": {functions, given{"queue": "{max_concurrent=200}"},
@@ -1081,10 +1090,6 @@ func TestGoogleBadInput(t *testing.T) {
 			"sweep_schedule must be"},
 		"no instances": {functions, given{"api_scaling": "{max_instances=0}"},
 			"api_scaling must have"},
-		"a run longer than the queue waits": {functions, given{"task_timeout": "31m"}, "task_timeout must be"},
-		"a heartbeat in another form":       {functions, given{"heartbeat": "5"}, "heartbeat must be"},
-		"two tenants": {functions, given{"auth_tenant": "a", "auth_tenant_claim": "b"},
-			"auth_tenant and auth_tenant_claim"},
 		"a channel's number": {functions, given{"notification_channels": `["123"]`},
 			"notification_channels must be"},
 		"metrics of functions": {functions, given{"otlp_endpoint": "http://collector:4318"},
@@ -1108,7 +1113,7 @@ func TestGoogleBadInput(t *testing.T) {
 		alone := slices.ContainsFunc(slices.Collect(maps.Keys(x.changes)), func(changed string) bool {
 			return x.changes[changed] == "" || slices.Contains([]string{
 				"api_public", "api_invokers", "source_archive", "image", "otlp_endpoint", "task_ingress", "task_auth",
-				"auth_issuer", "auth_tenant", "target_audience",
+				"auth_issuer", "LEASEHOLD_TARGET_AUDIENCE",
 			}, changed)
 		})
 		i := slices.IndexFunc(plans, func(p *refused) bool {

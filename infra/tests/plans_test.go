@@ -535,6 +535,9 @@ func careless(files map[string]*hclsyntax.Body) (problems []string) {
 		case *hclsyntax.ObjectConsExpr:
 			of := map[string]hclsyntax.Expression{}
 			for _, item := range n.Items {
+				if key := literal(item.KeyExpr); key != "" && of[key] != nil { // the last one would count, without a word
+					problems = append(problems, fmt.Sprint(item.KeyExpr.Range(), ": ", key, " is set twice"))
+				}
 				of[literal(item.KeyExpr)] = item.ValueExpr
 			}
 			d, ok := of["dimensions"].(*hclsyntax.ObjectConsExpr)
@@ -614,6 +617,8 @@ func TestSources(t *testing.T) {
 			"its hash is that of other code"},
 		{"aws/functions/alarms.tf", "dimensions = { ApiId =", "dimensions = { ApiName =",
 			"AWS/ApiGateway 5xx has no ApiName"},
+		{"aws/examples/production/functions/main.tf", "    LEASEHOLD_METRICS_EMF          = true\n",
+			"    LEASEHOLD_METRICS_EMF          = true\n    LEASEHOLD_TENANT_RATE = 10\n", "LEASEHOLD_TENANT_RATE is set twice"},
 		{"aws/table/main.tf", "recovery_period_in_days = var.recovery_days", "recovery_period_in_days = 35",
 			"nothing uses the variable recovery_days"},
 	}

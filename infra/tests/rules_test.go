@@ -811,7 +811,8 @@ func named(p *plan, v map[string]any) string {
 		if strings.Contains(ofAnAccount.ReplaceAllString(conditions, ""), `*`) {
 			wrong = append(wrong, "its condition is met by everything: "+conditions)
 		}
-		if want := text(p.variables["target_audience"]); slices.Contains(s.Action, "sts:GetWebIdentityToken") &&
+		if want := cmp.Or(text(p.variables["target_audience"]),
+			text(at(p.variables["settings"], "LEASEHOLD_TARGET_AUDIENCE"))); slices.Contains(s.Action, "sts:GetWebIdentityToken") &&
 			!strings.Contains(conditions, strconv.Quote(want)) {
 			wrong = append(wrong, "its tokens are for others: "+conditions)
 		}

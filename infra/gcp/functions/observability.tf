@@ -7,9 +7,7 @@ locals {
   of_queue = "resource.type = \"cloud_tasks_queue\" AND resource.labels.queue_id = \"${var.name}-analyses\""
 
   # A response that is held for a caller that waits is not a slow one.
-  held = ceil(sum([for part in regexall("([0-9.]+)(ms|s|m|h)", coalesce(var.max_wait, var.image == null ? "0s" : "20s")) :
-    tonumber(part[0]) * { ms = 0.001, s = 1, m = 60, h = 3600 }[part[1]]
-  ]))
+  held = local.seconds.wait
 
   # Minutes between sweeps. A schedule with hours or days of its own has pauses that mean nothing, and then none is noticed.
   sweep_minutes = try(

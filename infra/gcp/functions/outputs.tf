@@ -1,15 +1,15 @@
 output "server" {
   description = "URL of the API: LEASEHOLD_SERVER of clients and of the command line."
-  value       = "${module.api.uri}${var.base_path == null ? "" : var.base_path}"
+  value       = "${module.api.uri}${lookup(local.set, "LEASEHOLD_BASE_PATH", "")}"
 }
 
 output "client_environment" {
   description = "Settings of the command line and of clients, without a token."
-  value       = { LEASEHOLD_SERVER = "${module.api.uri}${var.base_path == null ? "" : var.base_path}" }
+  value       = { LEASEHOLD_SERVER = "${module.api.uri}${lookup(local.set, "LEASEHOLD_BASE_PATH", "")}" }
 }
 
 output "producer" {
-  description = "Settings of programs that queue analyses: the queue, the URL that it delivers to, the account and the audience of its tokens. null without target_url."
+  description = "Settings of programs that queue analyses: the queue, the URL that it delivers to, the account and the audience of its tokens. null without LEASEHOLD_TARGET_URL."
   value = local.queued ? {
     queue    = google_cloud_tasks_queue.analyses[0].id
     url      = "${module.tasks[0].uri}${local.task_path}"

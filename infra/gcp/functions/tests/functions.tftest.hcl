@@ -14,7 +14,7 @@ variables {
 run "only_the_api" {
   assert {
     condition     = length(module.tasks) == 0 && length(module.sweep) == 0 && length(google_cloud_tasks_queue.analyses) == 0
-    error_message = "Without target_url there is nothing to queue."
+    error_message = "Without LEASEHOLD_TARGET_URL there is nothing to queue."
   }
 
   assert {
@@ -30,9 +30,8 @@ run "only_the_api" {
 
 run "with_a_queue" {
   variables {
-    target_url   = "https://target.example.com/run"
-    task_timeout = "90s"
-    producers    = ["user:a@example.com"]
+    settings  = { LEASEHOLD_TARGET_URL = "https://target.example.com/run", LEASEHOLD_TASK_TIMEOUT = "90s" }
+    producers = ["user:a@example.com"]
   }
 
   assert {
