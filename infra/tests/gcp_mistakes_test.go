@@ -185,8 +185,8 @@ var googleMistakes = []googleMistake{
   name     = "${var.name}-analyses"`, "it is in us-central1", 7},
 	{"a class of responses that is none", "image", "functions/observability.tf", `response_code_class = \"5xx\"`,
 		`response_code_class = \"500\"`, "no class of responses is 500", 7},
-	{"no alert on a scheduler that is paused", "image", "functions/observability.tf", "var.alerts && local.sweeps &&",
-		"var.alerts && var.image == null &&", "no alarm is about calls that are missing", 7},
+	{"no alert on a scheduler that is paused", "image", "functions/observability.tf", "var.alerts && local.sweep_minutes",
+		"var.alerts && var.image == null && local.sweep_minutes", "no alarm is about calls that are missing", 7},
 	{"a role for the whole project", "image", "functions/identities.tf",
 		`
   condition {
@@ -195,8 +195,8 @@ var googleMistakes = []googleMistake{
     expression  = "resource.name == \"projects/${var.project}/databases/${var.database}\""
   }
 `, "", "a role is for less than the project", 7},
-	{"a token for a path", "image", "functions/queue.tf", "local.task_audience : module.sweep[0].uri\n",
-		"local.task_audience : \"${module.sweep[0].uri}${local.sweep_path}\"\n",
+	{"a token for a path", "image", "functions/queue.tf", "local.task_audience : module.sweep.uri\n",
+		"local.task_audience : \"${module.sweep.uri}${local.sweep_path}\"\n",
 		"a token is for the service that is called", 7},
 	{"a sweep that is not waited for", "image", "functions/queue.tf", `"${local.sweep_timeout}s"`, `"30s"`,
 		"it waits for 30s", 7},

@@ -939,13 +939,13 @@ func TestGoogle(t *testing.T) {
 	}
 }
 
-// TestGoogleWithoutTarget: without a target, functions are the API and a sweep that has no queue; a container is the
-// API alone.
+// TestGoogleWithoutTarget: without a target there are the API and a sweep that has no queue.
 func TestGoogleWithoutTarget(t *testing.T) {
 	t.Parallel()
 	program(t)
 	c := googled(t, stub(t), "functions", predicting)
-	for want, v := range map[string]given{"API Sweep": ofSources, "API": ofImage} {
+	for _, v := range []given{ofSources, ofImage} {
+		const want = "API Sweep"
 		v = v.with(given{"LEASEHOLD_TARGET_URL": "", "target_token_secret": "", "LEASEHOLD_TASK_TIMEOUT": ""})
 		p, refused := c.plan(v.list()...)
 		if p == nil {
@@ -999,9 +999,9 @@ func TestGoogleIssuers(t *testing.T) {
 	}
 	// What lets an issuer of this kind pass.
 	for _, accepted := range []given{
-		{"auth_issuer": oidc.GoogleIssuer, "auth_tenant": "default", "auth_subjects": `["123"]`},
-		{"auth_issuer": "https://gitlab.com", "auth_tenant_claim": "namespace_id"},
-		{"auth_issuer": "https://appleid.apple.com", "auth_required_scope": "leasehold"},
+		{"auth_issuer": oidc.GoogleIssuer, "LEASEHOLD_AUTH_TENANT": "default", "LEASEHOLD_AUTH_SUBJECTS": "123"},
+		{"auth_issuer": "https://gitlab.com", "LEASEHOLD_AUTH_TENANT_CLAIM": "namespace_id"},
+		{"auth_issuer": "https://appleid.apple.com", "LEASEHOLD_AUTH_REQUIRED_SCOPE": "leasehold"},
 	} {
 		if p, refused := c.plan(ofSources.with(accepted).list()...); p == nil {
 			t.Errorf("%v is refused: %s", accepted, refused)

@@ -4,10 +4,9 @@ locals {
     var.image == null ? ["cloudbuild", "cloudfunctions"] : [],
   )) : toset([])
 
-  # Without a target there is nothing to deliver: no queue and no worker. The sweep then looks after clusters of placement only. The program
-  # in a container does that by itself, as long as an instance runs.
+  # Without a target there is nothing to deliver: no queue and no worker. The sweep then looks after clusters of placement, alarms and tallies. A
+  # container needs it as a function does: between requests it has no processor for what the program does by itself elsewhere.
   queued = contains(keys(local.set), "LEASEHOLD_TARGET_URL")
-  sweeps = local.queued || var.image == null
 
   # Times of the settings in seconds, or the program's defaults.
   seconds = {
@@ -121,7 +120,6 @@ module "tasks" {
 
 module "sweep" {
   source = "./service"
-  count  = local.sweeps ? 1 : 0
 
   project     = var.project
   region      = var.region

@@ -19,13 +19,13 @@ output "producer" {
 }
 
 output "accounts" {
-  description = "Email addresses of the service accounts: api, and, if they exist, tasks, sweep, queue and scheduler. The target must let tasks call it."
+  description = "Email addresses of the service accounts: api, sweep, scheduler, and, if they exist, tasks and queue. The target must let tasks call it."
   value       = { for name, account in google_service_account.this : name => account.email }
 }
 
 output "names" {
-  description = "Names of the services in Cloud Run: api, and, if they exist, tasks and sweep."
-  value       = merge({ api = module.api.name }, { for s in module.tasks : "tasks" => s.name }, { for s in module.sweep : "sweep" => s.name })
+  description = "Names of the services in Cloud Run: api, sweep, and tasks if it exists."
+  value       = merge({ api = module.api.name, sweep = module.sweep.name }, { for s in module.tasks : "tasks" => s.name })
 }
 
 output "audit_bucket" {
