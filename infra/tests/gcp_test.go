@@ -28,8 +28,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
-	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -464,39 +462,7 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 	r.order(p)
 	r.watching(p)
 	r.measured(p, v)
-	r.audit(p, all, v)
 	return append(r, broken(read("", p))...)
-}
-
-// audit looks at what keeps audit events: all that the functions write, as long as the variable says.
-func (r *report) audit(p *tfjson.Plan, all []service, v given) {
-	buckets, sinks := resources(p, "google_logging_project_bucket_config"), resources(p, "google_logging_project_sink")
-	if want := min(1, len(v["audit_retention_days"])); len(buckets) != want || len(sinks) != want {
-		r.sayf("there are %d buckets and %d sinks of audit events, and must be %d", len(buckets), len(sinks), want)
-	}
-	for _, s := range sinks {
-		filter := text(s.AttributeValues["filter"])
-		if !strings.Contains(filter, fmt.Sprintf("jsonPayload.message=%q", httpapi.AuditMessage)) ||
-			!strings.Contains(filter, fmt.Sprintf("jsonPayload.audit.schema>=%d", contracts.AuditSchema)) {
-			r.sayf("the sink takes %s, which is not what audit events are", filter)
-		}
-		name := regexp.MustCompile(`service_name=~"([^"]*)"`).FindStringSubmatch(filter)
-		for _, of := range all {
-			if name == nil || !regexp.MustCompile(name[1]).MatchString(of.name) {
-				r.sayf("the sink does not take the audit events of %s: %s", of.name, filter)
-			}
-		}
-		for _, b := range buckets {
-			to := "logging.googleapis.com/projects/" + project + "/locations/" + googleRegion + "/buckets/" +
-				text(b.AttributeValues["bucket_id"])
-			if got := text(s.AttributeValues["destination"]); got != to {
-				r.sayf("the sink passes audit events to %q, and their bucket is %q", got, to)
-			}
-			if days := fmt.Sprint(number(b.AttributeValues["retention_days"])); days != v["audit_retention_days"] {
-				r.sayf("audit events are kept for %s days, and must be for %s", days, v["audit_retention_days"])
-			}
-		}
-	}
 }
 
 // order: a service is made after what it needs. Terraform sees that by itself only where one names the other, and a

@@ -44,6 +44,7 @@ type plan struct {
 	resources []madeResource
 	variables map[string]any // of the folder
 	shown     []string       // outputs of secrets
+	template  bool           // it has a part of the arguments only: it is made of the SAM template
 }
 
 // of are the resources of a kind.
@@ -523,6 +524,12 @@ func careless(files map[string]*hclsyntax.Body) (problems []string) {
 				}
 			}
 		case *hclsyntax.Block:
+			if n.Type == "resource" && n.Labels[0] == "aws_dynamodb_table" && !slices.ContainsFunc(n.Body.Blocks,
+				func(b *hclsyntax.Block) bool {
+					return b.Type == "lifecycle" && b.Body.Attributes["prevent_destroy"] != nil
+				}) {
+				problems = append(problems, fmt.Sprint(n.Range(), ": a plan may destroy it"))
+			}
 			if n.Type == "lifecycle" && n.Body.Attributes["ignore_changes"] != nil {
 				problems = append(problems, fmt.Sprint(n.Range(), ": changes are ignored"))
 			}
@@ -644,7 +651,7 @@ func TestImages(t *testing.T) {
 		repository + "@sha256:" + strings.Repeat("1", 64): "it is " + repository + "@sha256:1",
 	} {
 		p := &plan{variables: map[string]any{"image": given}, resources: []madeResource{{kind: "aws_lambda_function",
-			values: map[string]any{"function_name": "locks-api", "publish": true, "image_uri": image}}}}
+			values: map[string]any{"function_name": "locks", "publish": true, "image_uri": image}}}}
 		got := strings.Join(broken(p), "\n")
 		if says == "" != (got == "") || !strings.Contains(got, says) {
 			t.Errorf("%s: %q", image, got)

@@ -319,8 +319,12 @@ var rules = []aRule{
 
 // broken are the rules that a plan breaks.
 func broken(p *plan) (problems []string) {
+	all := slices.Concat(rules, kinds)
+	if p.template {
+		all = rules
+	}
 	for _, r := range p.resources {
-		for _, rule := range rules {
+		for _, rule := range all {
 			if rule.kinds != nil && !slices.Contains(rule.kinds, r.kind) {
 				continue
 			}
