@@ -198,11 +198,9 @@ var foundInPlans = map[string][]mistake{
 			"LEASEHOLD_TABLES"},
 		{"aws/functions/main.tf", `"sqs:ChangeMessageVisibility", `, ``,
 			"function worker may not sqs:ChangeMessageVisibility"},
-		{"aws/functions/main.tf", `Resource = [local.queue_arn]
-            },
-          ],`, `Resource = ["*"]
-            },
-          ],`, "statement Queue is about *"},
+		{"aws/functions/main.tf", `"sqs:ReceiveMessage"]
+              Resource = [local.queue_arn]`, `"sqs:ReceiveMessage"]
+              Resource = ["*"]`, "statement Queue is about *"},
 		{"aws/functions/alarms.tf", `  ok_actions          = var.alarm_topic_arns
   tags                = var.tags
 }

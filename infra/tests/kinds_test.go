@@ -136,17 +136,17 @@ var kinds = []aRule{
 		}), fmt.Sprint("they go to ", v["destination"]))
 	}},
 	{"audit events are written", []string{"aws_lambda_function"}, func(p *plan, v map[string]any) string {
-		level := at(v, "logging_config", 0, "application_log_level")
-		if level != nil && level != "INFO" && level != "DEBUG" && level != "TRACE" ||
-			at(v, "logging_config", 0, "log_format") == "Text" {
-			return fmt.Sprintf("Lambda leaves them out at %v, as %v", level, at(v, "logging_config", 0, "log_format"))
+		c := asMap(at(v, "logging_config", 0))
+		var wrong []string
+		if level := c["application_log_level"]; level != nil && level != "INFO" && level != "DEBUG" && level != "TRACE" ||
+			c["log_format"] == "Text" {
+			wrong = append(wrong, fmt.Sprintf("Lambda leaves them out at %v, as %v", level, c["log_format"]))
 		}
-		group := at(v, "logging_config", 0, "log_group")
-		if p.variables["audit_retention_days"] == nil && len(p.of("aws_kinesis_firehose_delivery_stream")) == 0 {
-			return ""
+		if passed := p.of("aws_kinesis_firehose_delivery_stream"); len(passed) > 0 &&
+			!p.has("aws_cloudwatch_log_subscription_filter", "log_group_name", c["log_group"]) {
+			wrong = append(wrong, fmt.Sprint("nothing passes those of ", c["log_group"], " on"))
 		}
-		return unless(p.has("aws_cloudwatch_log_subscription_filter", "log_group_name", group),
-			fmt.Sprint("nothing passes those of ", group, " on"))
+		return strings.Join(wrong, "; ")
 	}},
 
 	// Size and time.
@@ -198,20 +198,23 @@ var kinds = []aRule{
 				f = r.values
 			}
 		}
-		at := number(at(v, "scaling_config", 0, "maximum_concurrency"))
+		most := number(at(v, "scaling_config", 0, "maximum_concurrency"))
 		reserved := number(f["reserved_concurrent_executions"])
-		switch queue := p.referred(v["event_source_arn"]); {
-		case !slices.Contains(texts(v["function_response_types"]), "ReportBatchItemFailures"):
-			return "without ReportBatchItemFailures messages are lost"
-		case queue != nil && f["handler"] != nil &&
-			number(queue["visibility_timeout_seconds"]) < 6*number(f["timeout"]):
-			return "messages come back before six times the timeout"
-		case queue != nil && queue["redrive_policy"] == nil:
-			return "it has no dead-letter queue"
-		case reserved >= 0 && at > reserved:
-			return fmt.Sprintf("%v at once, and %v are reserved: the rest is throttled", at, reserved)
+		queue := p.referred(v["event_source_arn"])
+		var wrong []string
+		if !slices.Contains(texts(v["function_response_types"]), "ReportBatchItemFailures") {
+			wrong = append(wrong, "without ReportBatchItemFailures messages are lost")
 		}
-		return ""
+		if queue != nil && f != nil && number(queue["visibility_timeout_seconds"]) < 6*number(f["timeout"]) {
+			wrong = append(wrong, "messages come back before six times the timeout")
+		}
+		if queue != nil && queue["redrive_policy"] == nil {
+			wrong = append(wrong, "it has no dead-letter queue")
+		}
+		if reserved >= 0 && most > reserved {
+			wrong = append(wrong, fmt.Sprintf("%v at once, and %v are reserved: the rest is throttled", most, reserved))
+		}
+		return strings.Join(wrong, "; ")
 	}},
 	{"a queue does not give up before the program", []string{"google_cloud_tasks_queue"},
 		func(_ *plan, v map[string]any) string {
