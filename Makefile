@@ -114,7 +114,7 @@ fuzz: ## Fuzz each target for half a minute: make fuzz, or make fuzz TIME=10m
 .PHONY: generate
 generate: ## Regenerate files after a change of contracts/openapi.yaml, of the console or the demonstration, of IDs, of settings, of commands or of Terraform modules
 	go generate ./contracts/... ./console ./cmd/leasehold/internal/demo
-	go test ./functions/settings ./cmd/leasehold -run TestDocumentation -update
+	go test ./functions/settings ./cmd/leasehold -run 'TestDocumentation|TestTerraform$$' -update
 	go -C infra/tests generate ./...
 
 .PHONY: verify

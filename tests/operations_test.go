@@ -3,11 +3,13 @@ package tests
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +61,25 @@ func sameDay(output string) string {
 		output = regexp.MustCompile(`(?m)`+r.pattern).ReplaceAllString(output, r.with)
 	}
 	return strings.TrimSpace(output)
+}
+
+// TestOneUnit: a server has one unit of systemd, to which other pages lead.
+func TestOneUnit(t *testing.T) {
+	t.Parallel()
+	var of []string
+	err := filepath.WalkDir("../docs", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for range strings.Count(string(text), "ExecStart=/usr/local/bin/leasehold serve") {
+			of = append(of, path)
+		}
+		return err
+	})
+	if err != nil || !slices.Equal(of, []string{"../docs/guides/operations.md"}) {
+		t.Errorf("units are in %q: %v", of, err)
+	}
 }
 
 // TestUnit: the unit of docs/guides/operations.md gives the server no more rights than it needs, by the judgement of

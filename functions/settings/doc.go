@@ -6,7 +6,8 @@
 //	environment, flags ─▶ unknown LEASEHOLD_ variables ─▶ types and bounds ─▶ required ─▶ rules between settings ─▶ Config
 //
 // "leasehold serve" and "leasehold worker" make their flags from the table, the Cloud Functions and the Lambda
-// functions read the same variables, and docs/reference/settings.md is written from it (make generate).
+// functions read the same variables, and docs/reference/settings.md and the tables of the Terraform modules are written
+// from it (make generate).
 //
 // An empty variable counts as not set, unless that would turn a check of callers off: such a variable must not be
 // empty. An error names the variable or the flag that was set, the value unless it is secret, and what is allowed.

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -100,7 +102,11 @@ func (c *Config) parse(s Setting, value string) error {
 		ok = *field || value == "false" || value == "0"
 	case *[]machineid.ServiceConfig:
 		var err error
-		if *field, err = services(value); err != nil {
+		*field, err = services(value)
+		switch {
+		case err != nil && inline(value) && !json.Valid([]byte(value)):
+			return fmt.Errorf(" is %q: it must be %s: %w", value, s.allowed(), err)
+		case err != nil:
 			return fmt.Errorf(": %w", err)
 		}
 		return nil
@@ -146,6 +152,8 @@ func (s Setting) allowed() string {
 		return text
 	case Switch:
 		return "true or false"
+	case JSON:
+		return "JSON"
 	case Duration:
 		text = "a duration"
 		if s.Min == "" {
@@ -180,13 +188,19 @@ func (s Setting) allowed() string {
 // services reads services for machine IDs: JSON, or the path of a file with it.
 func services(value string) ([]machineid.ServiceConfig, error) {
 	text := []byte(value)
-	if trimmed := strings.TrimSpace(value); !strings.HasPrefix(trimmed, "[") && !strings.HasPrefix(trimmed, "{") {
+	if !inline(value) {
 		var err error
 		if text, err = os.ReadFile(value); err != nil {
 			return nil, err
 		}
 	}
 	return machineid.ParseServices(text)
+}
+
+// inline reports whether a value is JSON itself, and not the path of a file with it.
+func inline(value string) bool {
+	trimmed := strings.TrimSpace(value)
+	return strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{")
 }
 
 // kubernetes matches the variables that Kubernetes sets for a service whose name begins with "leasehold".
@@ -273,36 +287,32 @@ func suggestion(e Entry, name string) string {
 	return ", and no setting has a similar name: docs/reference/settings.md lists all"
 }
 
-// nearest returns the name that is most like another: one that ends with it, or one with few other characters.
+// nearest returns the name that is most like another: the first by the alphabet of those that share most pairs of
+// letters with it. The modules of Terraform find the same one.
 func nearest(name string, known []string) (string, bool) {
-	distance := func(other string) int {
-		if strings.HasSuffix(other, name[len(prefix)-1:]) {
-			return 0
+	likeness := func(other string) int {
+		a, b, both := pairs(name), pairs(other), 0
+		for pair := range a {
+			if b[pair] {
+				both++
+			}
 		}
-		return editDistance(other, name)
+		return 2000 * both / (len(a) + len(b))
 	}
-	best := slices.MinFunc(known, func(a, b string) int { return distance(a) - distance(b) })
-	return best, distance(best) <= 1+(len(name)-len(prefix))/4
+	best := slices.MinFunc(known, func(a, b string) int {
+		return cmp.Or(likeness(b)-likeness(a), strings.Compare(a, b))
+	})
+	return best, likeness(best) >= 500
 }
 
-// editDistance is the number of characters to insert, delete or replace that make b of a (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// pairs are the pairs of letters that follow each other in a name, without what all names begin with.
+func pairs(name string) map[string]bool {
+	name = "_" + strings.TrimPrefix(name, prefix) + "_"
+	all := make(map[string]bool, len(name))
+	for i := range len(name) - 1 {
+		all[name[i:i+2]] = true
 	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return all
 }
 
 func firstSentence(text string) string {

@@ -332,10 +332,17 @@ func (c *Config) InDevelopment() bool { return c.Development || c.Entry == Serve
 // RunsTasks reports whether the endpoint for tasks is configured.
 func (c *Config) RunsTasks() bool { return c.TaskAuth != "" && c.TargetURL != "" }
 
-// Sweeps reports whether the endpoint for sweeps is configured: it has a queue for analyses, or a caller of its own.
+// Sweeps reports whether the endpoint for sweeps is configured: it has a queue for analyses, or a caller of its own, or
+// the platform verifies callers.
 func (c *Config) Sweeps() bool {
-	return c.Entry&(Serve|FunctionSweep) != 0 && (c.TaskQueue != "" || c.SweepAccount != "") ||
-		c.Entry == FunctionSweep && (c.TaskAuth == "platform" || c.Development)
+	switch c.Entry {
+	case Serve:
+		return c.TaskQueue != "" || c.SweepAccount != "" || c.TaskAuth == "platform" && c.CloudRun
+	case FunctionSweep:
+		return c.TaskQueue != "" || c.SweepAccount != "" || c.TaskAuth == "platform" || c.Development
+	default:
+		return false
+	}
 }
 
 // TokenAudience is the audience of the tokens of the queue and of the scheduler.

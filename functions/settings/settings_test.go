@@ -577,3 +577,21 @@ func TestExamplesAreAllowed(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
+
+// TestSweeps: a server sweeps for a scheduler where something says who calls it: on Cloud Run, where nothing else sweeps
+// between requests, the platform is enough.
+func TestSweeps(t *testing.T) {
+	const issuer = "LEASEHOLD_AUTH_ISSUER=https://issuer.example LEASEHOLD_AUTH_AUDIENCE=x "
+	for env, want := range map[string]bool{
+		issuer:                                  false,
+		issuer + "LEASEHOLD_TASK_AUTH=platform": false, // no platform verifies callers
+		issuer + "K_SERVICE=sweep":              false,
+		issuer + "K_SERVICE=sweep LEASEHOLD_TASK_AUTH=platform":        true,
+		issuer + "LEASEHOLD_SWEEP_ACCOUNT=s LEASEHOLD_TASK_AUDIENCE=x": true,
+	} {
+		c, err := settings.Load(settings.Serve, strings.Fields(env), nil)
+		if err != nil || c.Sweeps() != want {
+			t.Errorf("%s: %v, sweeps %t", env, err, c != nil && c.Sweeps())
+		}
+	}
+}

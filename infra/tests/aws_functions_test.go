@@ -20,7 +20,6 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/aws/emf"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/repo/lock"
 )
@@ -164,110 +163,9 @@ func checkFunctions(plan *tfjson.Plan) []string {
 	p.front(functions["api"])
 	p.schedule(functions["sweep"])
 	p.queues()
-	p.audit(functions["api"])
-	if analyses {
-		p.analyses(functions["worker"])
-	}
 	p.problems = append(p.problems, broken(read("", plan))...)
 	slices.Sort(p.problems)
 	return p.problems
-}
-
-// auditPattern is what the functions write as audit events.
-var auditPattern = fmt.Sprintf("{ $.message = %q && $.audit.schema = * }", httpapi.AuditMessage)
-
-// audit looks at what keeps audit events: all that the functions write, in a bucket that no one else sees, for a year
-// at least.
-func (p *planOf) audit(api map[string]any) {
-	filters := resources(p.Plan, "aws_cloudwatch_log_subscription_filter")
-	if len(filters) == 0 {
-		return
-	}
-	passed := map[string]bool{} // logs
-	for _, f := range filters {
-		v := f.AttributeValues
-		if passed[text(v["log_group_name"])] = true; v["filter_pattern"] != auditPattern {
-			p.badf("audit events: the lines %v of %v are passed on", v["filter_pattern"], v["log_group_name"])
-		}
-	}
-	for _, f := range resources(p.Plan, "aws_lambda_function") {
-		if name := text(f.AttributeValues["function_name"]); !passed["/aws/lambda/"+name] {
-			p.badf("audit events of %s are not passed on", name)
-		}
-	}
-	_, lifecycle := p.only("aws_s3_bucket_lifecycle_configuration")
-	days := 0.0
-	for _, rule := range blocks(lifecycle, "rule") {
-		for _, e := range blocks(rule, "expiration") {
-			days = number(e["days"])
-		}
-	}
-	if days < 365 {
-		p.badf("audit events are kept for %v days", days)
-	}
-	_, access := p.only("aws_s3_bucket_public_access_block")
-	for _, name := range []string{"block_public_acls", "block_public_policy", "ignore_public_acls",
-		"restrict_public_buckets"} {
-		if access[name] != true {
-			p.badf("audit events: %s is %v", name, access[name])
-		}
-	}
-	_, stream := p.only("aws_kinesis_firehose_delivery_stream")
-	var steps []string
-	for _, to := range blocks(stream, "extended_s3_configuration") {
-		for _, c := range blocks(to, "processing_configuration") {
-			for _, s := range blocks(c, "processors") {
-				steps = append(steps, text(s["type"]))
-			}
-		}
-	}
-	slices.Sort(steps)
-	if !slices.Equal(steps, []string{"AppendDelimiterToRecord", "CloudWatchLogProcessing", "Decompression"}) {
-		p.badf("audit events: a delivery is not made into lines, but by %v", steps)
-	}
-	_, bucket := p.only("aws_s3_bucket")
-	arn := "arn:aws:s3:::" + text(bucket["bucket"])
-	want := map[string]map[string][]string{
-		"audit_logs": {"arn:aws:firehose:" + region + ":" + account + ":deliverystream/" + text(stream["name"]): {
-			"firehose:PutRecord", "firehose:PutRecordBatch"}},
-		"audit_delivery": {
-			arn:        {"s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"},
-			arn + "/*": {"s3:AbortMultipartUpload", "s3:PutObject"},
-		},
-	}
-	for address, r := range resources(p.Plan, "aws_iam_role_policy") {
-		for name, may := range want {
-			if !strings.Contains(address, "."+name+"[") {
-				continue
-			}
-			got := map[string][]string{}
-			for _, s := range p.policy(address, text(r.AttributeValues["policy"])).Statement {
-				for _, of := range s.Resource {
-					got[of] = append(got[of], s.Action...)
-				}
-			}
-			if !reflect.DeepEqual(got, may) {
-				p.badf("%s: may %v, and must %v", address, got, may)
-			}
-		}
-	}
-	trusted := map[string]string{}
-	for address, r := range resources(p.Plan, "aws_iam_role") {
-		if !strings.Contains(address, ".audit[") {
-			continue
-		}
-		for _, s := range p.policy(address, text(r.AttributeValues["assume_role_policy"])).Statement {
-			if s.Condition == nil {
-				p.badf("%s: other accounts have the service assume it", address)
-			}
-			trusted[text(r.AttributeValues["name"])] = fmt.Sprint(s.Principal)
-		}
-	}
-	name := strings.TrimSuffix(text(api["function_name"]), "-api")
-	if !maps.Equal(trusted, map[string]string{name + "-audit-delivery": "map[Service:firehose.amazonaws.com]",
-		name + "-audit-logs": "map[Service:logs.amazonaws.com]"}) {
-		p.badf("audit events: the roles are assumed by %v", trusted)
-	}
 }
 
 // function checks what all functions have.
@@ -280,18 +178,8 @@ func (p *planOf) function(address string, v map[string]any) {
 		p.badf("%s: timeout %v", address, timeout)
 	}
 	name := text(v["function_name"])
-	if c := blocks(v, "logging_config"); len(c) == 1 && c[0]["application_log_level"] != "INFO" {
-		p.badf("%s: Lambda leaves out audit events at the level %v", address, c[0]["application_log_level"])
-	}
-	if c := blocks(v, "logging_config"); len(c) != 1 || c[0]["log_format"] != "JSON" ||
-		c[0]["log_group"] != "/aws/lambda/"+name {
-		p.badf("%s: the program writes text without log_format JSON, in which alarms find no errors", address)
-	}
 	logs := false
 	for _, r := range resources(p.Plan, "aws_cloudwatch_log_group") {
-		if number(r.AttributeValues["retention_in_days"]) <= 0 {
-			p.badf("%s: the log is kept for ever", r.Address)
-		}
 		logs = logs || r.AttributeValues["name"] == "/aws/lambda/"+name
 	}
 	if !logs {
@@ -557,66 +445,15 @@ func (p *planOf) schedule(sweep map[string]any) {
 	}
 }
 
-// queues checks what all queues have.
+// queues makes sure that only what is planned sends to them.
 func (p *planOf) queues() {
-	protected := map[string]bool{} // ARNs that take requests by TLS only
 	for address, r := range resources(p.Plan, "aws_sqs_queue") {
 		for _, s := range p.policy(address, text(r.AttributeValues["policy"])).Statement {
-			switch {
-			case s.Effect == "Deny" && reflect.DeepEqual(s.Principal, map[string]any{"AWS": "*"}) &&
-				slices.Equal(s.Action, []string{"sqs:*"}) &&
-				reflect.DeepEqual(s.Condition, map[string]map[string]any{"Bool": {"aws:SecureTransport": "false"}}):
-				for _, arn := range s.Resource {
-					protected[arn] = true
-				}
-			case s.Effect == "Allow" && (s.Condition["ArnEquals"]["aws:SourceArn"] == nil ||
-				!slices.Equal(s.Action, []string{"sqs:SendMessage"})):
+			if s.Effect == "Allow" && (s.Condition["ArnEquals"]["aws:SourceArn"] == nil ||
+				!slices.Equal(s.Action, []string{"sqs:SendMessage"})) {
 				p.badf("%s: %v may %v", address, s.Principal, s.Action)
 			}
 		}
-	}
-	for address, r := range resources(p.Plan, "aws_sqs_queue") {
-		v := r.AttributeValues
-		if arn := "arn:aws:sqs:" + region + ":" + account + ":" + text(v["name"]); !protected[arn] {
-			p.badf("%s: requests without TLS are accepted", address)
-		}
-		if v["sqs_managed_sse_enabled"] != true {
-			p.badf("%s: messages are not encrypted", address)
-		}
-	}
-}
-
-// analyses checks the queue of analyses and the mapping to the worker.
-func (p *planOf) analyses(worker map[string]any) {
-	var queue map[string]any
-	var where string
-	for address, r := range resources(p.Plan, "aws_sqs_queue") {
-		if strings.HasSuffix(text(r.AttributeValues["name"]), "-analyses") {
-			where, queue = address, r.AttributeValues
-		}
-	}
-	if visible, need := number(queue["visibility_timeout_seconds"]), 6*number(worker["timeout"]); visible < need ||
-		visible > 43200 {
-		p.badf("%s: messages are hidden for %v s, which must be six times the worker's timeout, %v s", where, visible, need)
-	}
-	if !strings.Contains(text(queue["redrive_policy"]), text(queue["name"])+`-dead"`) {
-		p.badf("%s: it has no dead-letter queue", where)
-	}
-	address, mapping := p.only("aws_lambda_event_source_mapping")
-	if !slices.Equal(texts(mapping["function_response_types"]), []string{"ReportBatchItemFailures"}) {
-		p.badf("%s: without ReportBatchItemFailures messages are lost", address)
-	}
-	if batch := number(mapping["batch_size"]); batch < 1 || batch > 10 {
-		p.badf("%s: batches of %v", address, batch)
-	}
-	for _, s := range blocks(mapping, "scaling_config") {
-		if s["maximum_concurrency"] != worker["reserved_concurrent_executions"] {
-			p.badf("%s: %v at once, and %v are reserved: the rest is throttled", address, s["maximum_concurrency"],
-				worker["reserved_concurrent_executions"])
-		}
-	}
-	if len(blocks(mapping, "scaling_config")) != 1 {
-		p.badf("%s: nothing bounds it: messages are received and throttled", address)
 	}
 }
 

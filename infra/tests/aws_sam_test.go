@@ -213,7 +213,7 @@ func checkSAM(s *sam, p *tfjson.Plan) (problems []string) {
 
 // plan is what the template makes, as a plan of Terraform has it, for the rules that hold in all of them.
 func (s *sam) plan() *plan {
-	p := &plan{name: samTemplate, variables: map[string]any{"name": "leasehold", "log_retention_days": 30.0,
+	p := &plan{name: samTemplate, template: true, variables: map[string]any{"name": "leasehold", "log_retention_days": 30.0,
 		"alarm_topic_arns": []any{"AlarmTopicArn"}, "target_audience": "TargetAudience",
 		"jwt": map[string]any{"issuer": "JwtIssuer", "audience": []any{"JwtAudience"}}}}
 	made := func(kind, of string, values map[string]any) {

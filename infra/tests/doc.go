@@ -7,8 +7,7 @@
 // program, if it is not the terraform or the tofu on the path. What needs a provider that no mirror has is skipped, and
 // says so.
 //
-// The command generate writes what of the modules has another source: variables that are settings, and the lists of
-// inputs and outputs in each README.md.
+// The command generate writes the lists of inputs and outputs in each README.md, and copies of files.
 package tests
 
 //go:generate go run ./generate

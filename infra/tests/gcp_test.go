@@ -28,8 +28,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/leasehold-dev/leasehold/adapters/gcpcloudtasks"
-	"github.com/leasehold-dev/leasehold/contracts"
-	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/oidc"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
@@ -87,7 +85,7 @@ func stub(t testing.TB) string {
 // predicting makes plans of the stub say names and addresses that the provider would find out.
 const predicting = "GOOGLESTUB_PREDICT=1"
 
-// given are variables, as -var takes them.
+// given are variables, as -var takes them, and settings by the names of theirs.
 type given map[string]string
 
 // with returns the variables with changes; null removes one.
@@ -100,8 +98,16 @@ func (g given) with(changes given) given {
 
 func (g given) list() []string {
 	all := make([]string, 0, len(g))
+	var of []string
 	for _, name := range slices.Sorted(maps.Keys(g)) {
-		all = append(all, name+"="+g[name])
+		if strings.HasPrefix(name, "LEASEHOLD_") {
+			of = append(of, name+" = "+strconv.Quote(g[name]))
+		} else {
+			all = append(all, name+"="+g[name])
+		}
+	}
+	if of != nil {
+		all = append(all, "settings={"+strings.Join(of, ", ")+"}")
 	}
 	return all
 }
@@ -112,8 +118,9 @@ var (
 	ofSources  = given{
 		"project": project, "region": googleRegion, "database": lockDatabase, "source_archive": "sources.zip",
 		"auth_issuer": "https://login.example.com", "auth_audience": "https://locks.example.com",
-		"target_url": "https://target.example.com/run", "target_token_secret": "target-token", "task_timeout": "25m",
-		"labels": `{"application":"leasehold"}`,
+		"LEASEHOLD_TARGET_URL": "https://target.example.com/run", "target_token_secret": "target-token",
+		"LEASEHOLD_TASK_TIMEOUT": "25m",
+		"labels":                 `{"application":"leasehold"}`,
 	}
 	ofImage = ofSources.with(given{"source_archive": "", "image": imageName, "otlp_endpoint": "http://collector:4318",
 		"metrics_alerts": "true", "audit_retention_days": "400"})
@@ -455,39 +462,7 @@ func checkGoogleFunctions(t testing.TB, p *tfjson.Plan, v given) (r report) {
 	r.order(p)
 	r.watching(p)
 	r.measured(p, v)
-	r.audit(p, all, v)
 	return append(r, broken(read("", p))...)
-}
-
-// audit looks at what keeps audit events: all that the functions write, as long as the variable says.
-func (r *report) audit(p *tfjson.Plan, all []service, v given) {
-	buckets, sinks := resources(p, "google_logging_project_bucket_config"), resources(p, "google_logging_project_sink")
-	if want := min(1, len(v["audit_retention_days"])); len(buckets) != want || len(sinks) != want {
-		r.sayf("there are %d buckets and %d sinks of audit events, and must be %d", len(buckets), len(sinks), want)
-	}
-	for _, s := range sinks {
-		filter := text(s.AttributeValues["filter"])
-		if !strings.Contains(filter, fmt.Sprintf("jsonPayload.message=%q", httpapi.AuditMessage)) ||
-			!strings.Contains(filter, fmt.Sprintf("jsonPayload.audit.schema>=%d", contracts.AuditSchema)) {
-			r.sayf("the sink takes %s, which is not what audit events are", filter)
-		}
-		name := regexp.MustCompile(`service_name=~"([^"]*)"`).FindStringSubmatch(filter)
-		for _, of := range all {
-			if name == nil || !regexp.MustCompile(name[1]).MatchString(of.name) {
-				r.sayf("the sink does not take the audit events of %s: %s", of.name, filter)
-			}
-		}
-		for _, b := range buckets {
-			to := "logging.googleapis.com/projects/" + project + "/locations/" + googleRegion + "/buckets/" +
-				text(b.AttributeValues["bucket_id"])
-			if got := text(s.AttributeValues["destination"]); got != to {
-				r.sayf("the sink passes audit events to %q, and their bucket is %q", got, to)
-			}
-			if days := fmt.Sprint(number(b.AttributeValues["retention_days"])); days != v["audit_retention_days"] {
-				r.sayf("audit events are kept for %s days, and must be for %s", days, v["audit_retention_days"])
-			}
-		}
-	}
 }
 
 // order: a service is made after what it needs. Terraform sees that by itself only where one names the other, and a
@@ -727,7 +702,7 @@ func (r *report) environment(s service, v given) {
 			r.sayf("%s has endpoints that are for %s", s.name, "Tasks and Sweep")
 		}
 	case "Tasks":
-		if !c.RunsTasks() || c.TargetURL != v["target_url"] {
+		if !c.RunsTasks() || c.TargetURL != v["LEASEHOLD_TARGET_URL"] {
 			r.sayf("%s does not run tasks", s.name)
 		}
 	case "Sweep":
@@ -930,14 +905,14 @@ func TestGoogle(t *testing.T) {
 	}
 }
 
-// TestGoogleWithoutTarget: without a target, functions are the API and a sweep that has no queue; a container is the
-// API alone.
+// TestGoogleWithoutTarget: without a target there are the API and a sweep that has no queue.
 func TestGoogleWithoutTarget(t *testing.T) {
 	t.Parallel()
 	program(t)
 	c := googled(t, stub(t), "functions", predicting)
-	for want, v := range map[string]given{"API Sweep": ofSources, "API": ofImage} {
-		v = v.with(given{"target_url": "", "target_token_secret": "", "task_timeout": ""})
+	for _, v := range []given{ofSources, ofImage} {
+		const want = "API Sweep"
+		v = v.with(given{"LEASEHOLD_TARGET_URL": "", "target_token_secret": "", "LEASEHOLD_TASK_TIMEOUT": ""})
 		p, refused := c.plan(v.list()...)
 		if p == nil {
 			t.Fatal(refused)
@@ -990,9 +965,9 @@ func TestGoogleIssuers(t *testing.T) {
 	}
 	// What lets an issuer of this kind pass.
 	for _, accepted := range []given{
-		{"auth_issuer": oidc.GoogleIssuer, "auth_tenant": "default", "auth_subjects": `["123"]`},
-		{"auth_issuer": "https://gitlab.com", "auth_tenant_claim": "namespace_id"},
-		{"auth_issuer": "https://appleid.apple.com", "auth_required_scope": "leasehold"},
+		{"auth_issuer": oidc.GoogleIssuer, "LEASEHOLD_AUTH_TENANT": "default", "LEASEHOLD_AUTH_SUBJECTS": "123"},
+		{"auth_issuer": "https://gitlab.com", "LEASEHOLD_AUTH_TENANT_CLAIM": "namespace_id"},
+		{"auth_issuer": "https://appleid.apple.com", "LEASEHOLD_AUTH_REQUIRED_SCOPE": "leasehold"},
 	} {
 		if p, refused := c.plan(ofSources.with(accepted).list()...); p == nil {
 			t.Errorf("%v is refused: %s", accepted, refused)
@@ -1063,12 +1038,12 @@ func TestGoogleBadInput(t *testing.T) {
 			"task_auth must be platform or token"},
 		"a public listener that trusts the platform": {functions, given{"task_ingress": "all"},
 			"task_ingress all needs task_auth token"},
-		"two tokens for the target": {functions, given{"target_audience": "x"},
-			"target_token_secret and target_audience"},
-		"a token for nothing": {functions, given{"target_url": ""},
-			"target_token_secret needs target_url"},
-		"producers without a queue": {functions, given{"target_url": "", "target_token_secret": "",
-			"producers": `["user:a@example.com"]`}, "producers needs target_url"},
+		"two tokens for the target": {functions, given{"LEASEHOLD_TARGET_AUDIENCE": "x"},
+			"target_token_secret and LEASEHOLD_TARGET_AUDIENCE"},
+		"a token for nothing": {functions, given{"LEASEHOLD_TARGET_URL": ""},
+			"target_token_secret needs LEASEHOLD_TARGET_URL"},
+		"producers without a queue": {functions, given{"LEASEHOLD_TARGET_URL": "", "target_token_secret": "",
+			"producers": `["user:a@example.com"]`}, "producers needs LEASEHOLD_TARGET_URL"},
 		"the name of a secret's version": {functions,
 			given{"target_token_secret": "projects/1/secrets/x/versions/1"}, "target_token_secret must be"},
 		"more at once than instances take": {functions, given{"queue": "{max_concurrent=200}"},
@@ -1081,10 +1056,6 @@ func TestGoogleBadInput(t *testing.T) {
 			"sweep_schedule must be"},
 		"no instances": {functions, given{"api_scaling": "{max_instances=0}"},
 			"api_scaling must have"},
-		"a run longer than the queue waits": {functions, given{"task_timeout": "31m"}, "task_timeout must be"},
-		"a heartbeat in another form":       {functions, given{"heartbeat": "5"}, "heartbeat must be"},
-		"two tenants": {functions, given{"auth_tenant": "a", "auth_tenant_claim": "b"},
-			"auth_tenant and auth_tenant_claim"},
 		"a channel's number": {functions, given{"notification_channels": `["123"]`},
 			"notification_channels must be"},
 		"metrics of functions": {functions, given{"otlp_endpoint": "http://collector:4318"},
@@ -1108,7 +1079,7 @@ func TestGoogleBadInput(t *testing.T) {
 		alone := slices.ContainsFunc(slices.Collect(maps.Keys(x.changes)), func(changed string) bool {
 			return x.changes[changed] == "" || slices.Contains([]string{
 				"api_public", "api_invokers", "source_archive", "image", "otlp_endpoint", "task_ingress", "task_auth",
-				"auth_issuer", "auth_tenant", "target_audience",
+				"auth_issuer", "LEASEHOLD_TARGET_AUDIENCE",
 			}, changed)
 		})
 		i := slices.IndexFunc(plans, func(p *refused) bool {

@@ -44,6 +44,7 @@ type plan struct {
 	resources []madeResource
 	variables map[string]any // of the folder
 	shown     []string       // outputs of secrets
+	template  bool           // it has a part of the arguments only: it is made of the SAM template
 }
 
 // of are the resources of a kind.
@@ -523,6 +524,12 @@ func careless(files map[string]*hclsyntax.Body) (problems []string) {
 				}
 			}
 		case *hclsyntax.Block:
+			if n.Type == "resource" && n.Labels[0] == "aws_dynamodb_table" && !slices.ContainsFunc(n.Body.Blocks,
+				func(b *hclsyntax.Block) bool {
+					return b.Type == "lifecycle" && b.Body.Attributes["prevent_destroy"] != nil
+				}) {
+				problems = append(problems, fmt.Sprint(n.Range(), ": a plan may destroy it"))
+			}
 			if n.Type == "lifecycle" && n.Body.Attributes["ignore_changes"] != nil {
 				problems = append(problems, fmt.Sprint(n.Range(), ": changes are ignored"))
 			}
@@ -535,6 +542,9 @@ func careless(files map[string]*hclsyntax.Body) (problems []string) {
 		case *hclsyntax.ObjectConsExpr:
 			of := map[string]hclsyntax.Expression{}
 			for _, item := range n.Items {
+				if key := literal(item.KeyExpr); key != "" && of[key] != nil { // the last one would count, without a word
+					problems = append(problems, fmt.Sprint(item.KeyExpr.Range(), ": ", key, " is set twice"))
+				}
 				of[literal(item.KeyExpr)] = item.ValueExpr
 			}
 			d, ok := of["dimensions"].(*hclsyntax.ObjectConsExpr)
@@ -614,6 +624,8 @@ func TestSources(t *testing.T) {
 			"its hash is that of other code"},
 		{"aws/functions/alarms.tf", "dimensions = { ApiId =", "dimensions = { ApiName =",
 			"AWS/ApiGateway 5xx has no ApiName"},
+		{"aws/examples/production/functions/main.tf", "    LEASEHOLD_METRICS_EMF          = true\n",
+			"    LEASEHOLD_METRICS_EMF          = true\n    LEASEHOLD_TENANT_RATE = 10\n", "LEASEHOLD_TENANT_RATE is set twice"},
 		{"aws/table/main.tf", "recovery_period_in_days = var.recovery_days", "recovery_period_in_days = 35",
 			"nothing uses the variable recovery_days"},
 	}
@@ -639,7 +651,7 @@ func TestImages(t *testing.T) {
 		repository + "@sha256:" + strings.Repeat("1", 64): "it is " + repository + "@sha256:1",
 	} {
 		p := &plan{variables: map[string]any{"image": given}, resources: []madeResource{{kind: "aws_lambda_function",
-			values: map[string]any{"function_name": "locks-api", "publish": true, "image_uri": image}}}}
+			values: map[string]any{"function_name": "locks", "publish": true, "image_uri": image}}}}
 		got := strings.Join(broken(p), "\n")
 		if says == "" != (got == "") || !strings.Contains(got, says) {
 			t.Errorf("%s: %q", image, got)

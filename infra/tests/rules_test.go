@@ -319,8 +319,12 @@ var rules = []aRule{
 
 // broken are the rules that a plan breaks.
 func broken(p *plan) (problems []string) {
+	all := slices.Concat(rules, kinds)
+	if p.template {
+		all = rules
+	}
 	for _, r := range p.resources {
-		for _, rule := range rules {
+		for _, rule := range all {
 			if rule.kinds != nil && !slices.Contains(rule.kinds, r.kind) {
 				continue
 			}
@@ -340,6 +344,7 @@ func broken(p *plan) (problems []string) {
 			problems = append(problems, r.address+": no alarm is about calls that are missing")
 		}
 	}
+	problems = append(problems, p.unscheduled()...)
 	of := map[string]string{} // accounts
 	for _, r := range p.resources {
 		account := text(cmp.Or(at(r.values, "template", 0, "service_account"),
@@ -351,6 +356,34 @@ func broken(p *plan) (problems []string) {
 	}
 	for _, name := range p.shown {
 		problems = append(problems, "output "+name+": it shows a secret")
+	}
+	return problems
+}
+
+// unscheduled says which API has a processor only while it has requests, and no schedule that does what a server does
+// between them: docs/guides/operations.md has the list.
+func (p *plan) unscheduled() (problems []string) {
+	for _, r := range p.resources {
+		api, ok := strings.CutSuffix(text(cmp.Or(r.values["function_name"], r.values["name"])), "-api")
+		if !ok {
+			continue
+		}
+		scheduled := true
+		switch r.kind {
+		case "aws_lambda_function":
+			scheduled = slices.ContainsFunc(p.of("aws_cloudwatch_event_target"), func(t madeResource) bool {
+				return text(p.referred(t.values["arn"])["function_name"]) == api+"-sweep" &&
+					p.has("aws_cloudwatch_event_rule", "name", t.values["rule"])
+			})
+		case "google_cloudfunctions2_function", "google_cloud_run_v2_service":
+			scheduled = slices.ContainsFunc(p.of("google_cloud_scheduler_job"), func(j madeResource) bool {
+				return strings.Contains(text(at(j.values, "http_target", 0, "uri")), "//"+api+"-sweep") &&
+					p.has(r.kind, "name", api+"-sweep")
+			})
+		}
+		if !scheduled {
+			problems = append(problems, r.address+": nothing sweeps while it has no requests")
+		}
 	}
 	return problems
 }
@@ -811,7 +844,8 @@ func named(p *plan, v map[string]any) string {
 		if strings.Contains(ofAnAccount.ReplaceAllString(conditions, ""), `*`) {
 			wrong = append(wrong, "its condition is met by everything: "+conditions)
 		}
-		if want := text(p.variables["target_audience"]); slices.Contains(s.Action, "sts:GetWebIdentityToken") &&
+		if want := cmp.Or(text(p.variables["target_audience"]),
+			text(at(p.variables["settings"], "LEASEHOLD_TARGET_AUDIENCE"))); slices.Contains(s.Action, "sts:GetWebIdentityToken") &&
 			!strings.Contains(conditions, strconv.Quote(want)) {
 			wrong = append(wrong, "its tokens are for others: "+conditions)
 		}

@@ -6,8 +6,8 @@ locals {
   # Routes without an authorizer. Health checks have no token; a browser sends none with a preflight request, and none to load a page.
   open_routes = concat(
     ["GET /healthz", "GET /readyz"],
-    var.cors_origins == null ? [] : ["OPTIONS /{proxy+}"],
-    coalesce(var.console, false) ? ["GET /console/{proxy+}"] : [],
+    !contains(keys(local.set), "LEASEHOLD_CORS_ORIGINS") ? [] : ["OPTIONS /{proxy+}"],
+    contains(["true", "1"], lookup(local.set, "LEASEHOLD_CONSOLE", "false")) ? ["GET /console/{proxy+}"] : [],
   )
   authorization = var.iam ? "AWS_IAM" : var.jwt != null ? "JWT" : "NONE"
 }

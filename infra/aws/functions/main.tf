@@ -11,6 +11,7 @@ locals {
   index_arn = "${local.table_arn}/index/due-sharded-lockExpiresAt"
   queue_arn = "arn:${local.partition}:sqs:${local.region}:${local.account}:${var.name}-analyses"
   queue_url = "https://sqs.${local.region}.${data.aws_partition.current.dns_suffix}/${local.account}/${var.name}-analyses"
+  audience  = lookup(local.set, "LEASEHOLD_TARGET_AUDIENCE", null) # of tokens for the target
   swept_arn = "arn:${local.partition}:sqs:${local.region}:${local.account}:${var.name}-sweep-dead"
 
   functions = merge(
@@ -20,7 +21,7 @@ locals {
         timeout     = var.api_timeout
         memory      = var.memory_size.api
         concurrency = var.concurrency.api
-        environment = merge(local.settings_api, { LEASEHOLD_FRONT_DOOR = var.front_door })
+        environment = merge(local.settings.api, { LEASEHOLD_FRONT_DOOR = var.front_door })
         statements = [{
           Sid      = "Table"
           Effect   = "Allow"
@@ -33,7 +34,7 @@ locals {
         timeout     = var.sweep_timeout
         memory      = var.memory_size.sweep
         concurrency = var.concurrency.sweep
-        environment = merge(local.settings_sweep, var.analyses ? { LEASEHOLD_QUEUE_URL = local.queue_url } : {})
+        environment = merge(local.settings.sweep, var.analyses ? { LEASEHOLD_QUEUE_URL = local.queue_url } : {})
         statements = concat(
           [
             {
@@ -72,7 +73,7 @@ locals {
         timeout     = var.worker_timeout
         memory      = var.memory_size.worker
         concurrency = var.concurrency.worker
-        environment = local.settings_worker
+        environment = local.settings.worker
         statements = concat(
           [
             {
@@ -94,12 +95,12 @@ locals {
               Resource = ["${local.queue_arn}-dead"]
             },
           ],
-          var.target_audience == null ? [] : [{
+          local.audience == null ? [] : [{
             Sid       = "TokenForTarget"
             Effect    = "Allow"
             Action    = ["sts:GetWebIdentityToken"]
             Resource  = ["*"]
-            Condition = { "ForAllValues:StringEquals" = { "sts:IdentityTokenAudience" = [var.target_audience] } }
+            Condition = { "ForAllValues:StringEquals" = { "sts:IdentityTokenAudience" = [local.audience] } }
           }],
         )
       }

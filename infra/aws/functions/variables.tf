@@ -98,14 +98,14 @@ variable "jwt" {
 }
 
 variable "iam" {
-  description = "AWS verifies callers by IAM. They sign their requests and need the policy `caller_policy_arn`; their tenant is auth_tenant."
+  description = "AWS verifies callers by IAM. They sign their requests and need the policy `caller_policy_arn`; their tenant is LEASEHOLD_AUTH_TENANT."
   type        = bool
   default     = false
   nullable    = false
 
   validation {
-    condition     = var.jwt != null || var.iam || var.auth_issuer != null
-    error_message = "Nothing would verify callers: set jwt (API Gateway verifies tokens), iam (AWS verifies callers), or auth_issuer and auth_audience (the function verifies tokens)."
+    condition     = var.jwt != null || var.iam || contains(keys(local.set), "LEASEHOLD_AUTH_ISSUER")
+    error_message = "Nothing would verify callers: set jwt (API Gateway verifies tokens), iam (AWS verifies callers), or LEASEHOLD_AUTH_ISSUER and LEASEHOLD_AUTH_AUDIENCE in settings (the function verifies tokens)."
   }
 
   validation {
@@ -114,13 +114,13 @@ variable "iam" {
   }
 
   validation {
-    condition     = !(var.iam && var.auth_issuer != null)
-    error_message = "iam and auth_issuer cannot both be set: the header Authorization holds the signature, and so no token."
+    condition     = !(var.iam && contains(keys(local.set), "LEASEHOLD_AUTH_ISSUER"))
+    error_message = "iam and LEASEHOLD_AUTH_ISSUER cannot both be set: the header Authorization holds the signature, and so no token."
   }
 
   validation {
-    condition     = !var.iam || var.auth_tenant != null
-    error_message = "iam needs auth_tenant: the tenant of callers that IAM verified."
+    condition     = !var.iam || contains(keys(local.set), "LEASEHOLD_AUTH_TENANT")
+    error_message = "iam needs LEASEHOLD_AUTH_TENANT in settings: the tenant of callers that IAM verified."
   }
 
   validation {
@@ -144,19 +144,19 @@ variable "throttle" {
 }
 
 variable "analyses" {
-  description = "Create the queue of analyses and the worker behind it, which calls target_url, and let the sweep queue stale analyses again."
+  description = "Create the queue of analyses and the worker behind it, which calls LEASEHOLD_TARGET_URL, and let the sweep queue stale analyses again."
   type        = bool
   default     = false
   nullable    = false
 
   validation {
-    condition     = !var.analyses || var.target_url != null
-    error_message = "analyses needs target_url: the URL that runs an analysis."
+    condition     = !var.analyses || contains(keys(local.set), "LEASEHOLD_TARGET_URL")
+    error_message = "analyses needs LEASEHOLD_TARGET_URL in settings: the URL that runs an analysis."
   }
 
   validation {
-    condition     = var.analyses || var.target_url == null
-    error_message = "target_url needs analyses = true: without a worker nothing would call it."
+    condition     = var.analyses || !contains(keys(local.set), "LEASEHOLD_TARGET_URL")
+    error_message = "LEASEHOLD_TARGET_URL needs analyses = true: without a worker nothing would call it."
   }
 }
 
@@ -172,13 +172,13 @@ variable "batch_size" {
 }
 
 variable "max_receives" {
-  description = "Deliveries of a message until it goes to the dead-letter queue, those that find the analysis locked included; at least twice max_failures."
+  description = "Deliveries of a message until it goes to the dead-letter queue, those that find the analysis locked included; at least twice LEASEHOLD_MAX_FAILURES."
   type        = number
   default     = 20
 
   validation {
-    condition     = floor(var.max_receives) == var.max_receives && var.max_receives >= 2 * coalesce(var.max_failures, 5) && var.max_receives <= 1000
-    error_message = "max_receives must be a whole number up to 1000 and at least twice max_failures: otherwise messages are dropped before their analysis is FAILED."
+    condition     = floor(var.max_receives) == var.max_receives && var.max_receives >= 2 * lookup(local.amount, "LEASEHOLD_MAX_FAILURES", 5) && var.max_receives <= 1000
+    error_message = "max_receives must be a whole number up to 1000 and at least twice LEASEHOLD_MAX_FAILURES: otherwise messages are dropped before their analysis is FAILED."
   }
 }
 
@@ -205,7 +205,7 @@ variable "max_message_age" {
 }
 
 variable "api_timeout" {
-  description = "Seconds that an invocation of the function api may take. It must leave room for request_timeout, and for callers that wait for a lock (wait_seconds)."
+  description = "Seconds that an invocation of the function api may take. It must leave room for LEASEHOLD_REQUEST_TIMEOUT, and for callers that wait for a lock (wait_seconds)."
   type        = number
   default     = 31
 
@@ -215,8 +215,8 @@ variable "api_timeout" {
   }
 
   validation {
-    condition     = try(timecmp(timeadd("2000-01-01T00:00:00Z", coalesce(var.request_timeout, "10s")), timeadd("2000-01-01T00:00:00Z", "${var.api_timeout}s")) < 0, true)
-    error_message = "api_timeout must be longer than request_timeout."
+    condition     = var.api_timeout * 1000000000 > lookup(local.amount, "LEASEHOLD_REQUEST_TIMEOUT", 10000000000)
+    error_message = "api_timeout must be longer than LEASEHOLD_REQUEST_TIMEOUT."
   }
 }
 
@@ -360,14 +360,14 @@ variable "alarm_topic_arns" {
 }
 
 variable "metrics_alarms" {
-  description = "Create the alarms of observability/cloudwatch/alarms.json, and the dashboard beside it, on what the functions measure with metrics_emf. The metrics are in the namespace Leasehold/TABLE, so that deployments are apart."
+  description = "Create the alarms of observability/cloudwatch/alarms.json, and the dashboard beside it, on what the functions measure with LEASEHOLD_METRICS_EMF. The metrics are in the namespace Leasehold/TABLE, so that deployments are apart."
   type        = bool
   default     = false
   nullable    = false
 
   validation {
-    condition     = !var.metrics_alarms || coalesce(var.metrics_emf, false)
-    error_message = "metrics_alarms needs metrics_emf = true: without it the functions write no metrics."
+    condition     = !var.metrics_alarms || contains(["true", "1"], lookup(local.set, "LEASEHOLD_METRICS_EMF", "false"))
+    error_message = "metrics_alarms needs LEASEHOLD_METRICS_EMF = true in settings: without it the functions write no metrics."
   }
 }
 

@@ -14,6 +14,16 @@ resource "google_storage_bucket" "sources" {
   versioning {
     enabled = true
   }
+
+  lifecycle_rule {
+    action {
+      type = "Delete"
+    }
+
+    condition {
+      days_since_noncurrent_time = 90
+    }
+  }
 }
 
 # The name has the hash, so that other sources are a new deployment, and the same ones none.

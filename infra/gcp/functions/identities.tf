@@ -2,8 +2,7 @@
 
 locals {
   accounts = merge(
-    { api = "Leasehold: the function API" },
-    local.sweeps ? { sweep = "Leasehold: the function Sweep", scheduler = "Leasehold: calls Sweep" } : {},
+    { api = "Leasehold: the function API", sweep = "Leasehold: the function Sweep", scheduler = "Leasehold: calls Sweep" },
     local.queued ? { tasks = "Leasehold: the function Tasks", queue = "Leasehold: delivers to Tasks" } : {},
   )
 }

@@ -4,14 +4,15 @@ locals {
     var.image == null ? ["cloudbuild", "cloudfunctions"] : [],
   )) : toset([])
 
-  # Without a target there is nothing to deliver: no queue and no worker. The sweep then looks after clusters of placement only. The program
-  # in a container does that by itself, as long as an instance runs.
-  queued = var.target_url != null
-  sweeps = local.queued || var.image == null
+  # Without a target there is nothing to deliver: no queue and no worker. The sweep then looks after clusters of placement, alarms and tallies. A
+  # container needs it as a function does: between requests it has no processor for what the program does by itself elsewhere.
+  queued = contains(keys(local.set), "LEASEHOLD_TARGET_URL")
 
   # Times of the settings in seconds, or the program's defaults.
-  seconds = { for name, duration in { request = coalesce(var.request_timeout, "10s"), task = coalesce(var.task_timeout, "10m") } :
-    name => ceil(sum([for part in regexall("([0-9.]+)(ms|s|m|h)", duration) : tonumber(part[0]) * { ms = 0.001, s = 1, m = 60, h = 3600 }[part[1]]]))
+  seconds = {
+    request = ceil(try(local.amount.LEASEHOLD_REQUEST_TIMEOUT / 1000000000, 10))
+    task    = ceil(try(local.amount.LEASEHOLD_TASK_TIMEOUT / 1000000000, 600))
+    wait    = ceil(try(local.amount.LEASEHOLD_MAX_WAIT / 1000000000, var.image == null ? 0 : 20))
   }
 
   # Cloud Run must not cut off what the program itself would end and answer: a request of the API, which waits for events for up to 20 s; a run; a sweep.
@@ -78,8 +79,8 @@ module "api" {
   image       = var.image
   account     = google_service_account.this["api"].email
   environment = merge(
-    local.environment, local.settings_api, local.authentication,
-    var.image == null ? {} : { LEASEHOLD_CONSOLE = tostring(coalesce(var.console, false)) }, # the functions' default
+    local.environment, local.settings.api, local.authentication,
+    var.image == null ? {} : { LEASEHOLD_CONSOLE = lookup(local.set, "LEASEHOLD_CONSOLE", "false") }, # the functions' default
   )
   ingress         = var.api_ingress
   invokers        = var.api_public ? local.everybody : { for member in var.api_invokers : member => member }
@@ -103,7 +104,7 @@ module "tasks" {
   image       = var.image
   account     = google_service_account.this["tasks"].email
   environment = merge(
-    local.internal, local.settings_tasks,
+    local.internal, local.settings.tasks,
     var.target_token_secret == null ? {} : { LEASEHOLD_TARGET_TOKEN_FILE = "${local.target_folder}/${local.target_file}" },
     local.verifies_tokens ? { LEASEHOLD_TASK_ACCOUNT = google_service_account.this["queue"].email, LEASEHOLD_TASK_AUDIENCE = local.task_audience } : {},
   )
@@ -119,7 +120,6 @@ module "tasks" {
 
 module "sweep" {
   source = "./service"
-  count  = local.sweeps ? 1 : 0
 
   project     = var.project
   region      = var.region
@@ -130,7 +130,7 @@ module "sweep" {
   image       = var.image
   account     = google_service_account.this["sweep"].email
   environment = merge(
-    local.internal, local.settings_sweep,
+    local.internal, local.settings.sweep,
     local.queued ? {
       LEASEHOLD_TASK_QUEUE    = google_cloud_tasks_queue.analyses[0].id
       LEASEHOLD_TASK_URL      = "${module.tasks[0].uri}${local.task_path}"

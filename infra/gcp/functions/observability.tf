@@ -7,9 +7,7 @@ locals {
   of_queue = "resource.type = \"cloud_tasks_queue\" AND resource.labels.queue_id = \"${var.name}-analyses\""
 
   # A response that is held for a caller that waits is not a slow one.
-  held = ceil(sum([for part in regexall("([0-9.]+)(ms|s|m|h)", coalesce(var.max_wait, var.image == null ? "0s" : "20s")) :
-    tonumber(part[0]) * { ms = 0.001, s = 1, m = 60, h = 3600 }[part[1]]
-  ]))
+  held = local.seconds.wait
 
   # Minutes between sweeps. A schedule with hours or days of its own has pauses that mean nothing, and then none is noticed.
   sweep_minutes = try(
@@ -76,7 +74,7 @@ locals {
       title   = "the sweep is not called, or fails"
       filter  = "resource.type=\"cloud_scheduler_job\" AND resource.labels.job_id=\"${var.name}-sweep\" AND severity>=ERROR"
       content = "Analyses whose run has died wait until the sweep works again. PERMISSION_DENIED: the scheduler's account lacks roles/run.invoker. Otherwise look at the log of ${var.name}-sweep."
-      wanted  = local.sweeps
+      wanted  = true
     }
   } : name => alert if alert.wanted && var.alerts }
 }
@@ -118,7 +116,7 @@ resource "google_monitoring_alert_policy" "metrics" {
 
 # A scheduler that is paused, or was deleted, writes no line and makes no request.
 resource "google_monitoring_alert_policy" "no_sweep" {
-  count = var.alerts && local.sweeps && local.sweep_minutes != null ? 1 : 0
+  count = var.alerts && local.sweep_minutes != null ? 1 : 0
 
   project               = var.project
   display_name          = "Leasehold ${var.name}: there is no sweep"

@@ -1,15 +1,15 @@
 output "server" {
   description = "URL of the API: LEASEHOLD_SERVER of clients and of the command line."
-  value       = "${module.api.uri}${var.base_path == null ? "" : var.base_path}"
+  value       = "${module.api.uri}${lookup(local.set, "LEASEHOLD_BASE_PATH", "")}"
 }
 
 output "client_environment" {
   description = "Settings of the command line and of clients, without a token."
-  value       = { LEASEHOLD_SERVER = "${module.api.uri}${var.base_path == null ? "" : var.base_path}" }
+  value       = { LEASEHOLD_SERVER = "${module.api.uri}${lookup(local.set, "LEASEHOLD_BASE_PATH", "")}" }
 }
 
 output "producer" {
-  description = "Settings of programs that queue analyses: the queue, the URL that it delivers to, the account and the audience of its tokens. null without target_url."
+  description = "Settings of programs that queue analyses: the queue, the URL that it delivers to, the account and the audience of its tokens. null without LEASEHOLD_TARGET_URL."
   value = local.queued ? {
     queue    = google_cloud_tasks_queue.analyses[0].id
     url      = "${module.tasks[0].uri}${local.task_path}"
@@ -19,13 +19,13 @@ output "producer" {
 }
 
 output "accounts" {
-  description = "Email addresses of the service accounts: api, and, if they exist, tasks, sweep, queue and scheduler. The target must let tasks call it."
+  description = "Email addresses of the service accounts: api, sweep, scheduler, and, if they exist, tasks and queue. The target must let tasks call it."
   value       = { for name, account in google_service_account.this : name => account.email }
 }
 
 output "names" {
-  description = "Names of the services in Cloud Run: api, and, if they exist, tasks and sweep."
-  value       = merge({ api = module.api.name }, { for s in module.tasks : "tasks" => s.name }, { for s in module.sweep : "sweep" => s.name })
+  description = "Names of the services in Cloud Run: api, sweep, and tasks if it exists."
+  value       = merge({ api = module.api.name, sweep = module.sweep.name }, { for s in module.tasks : "tasks" => s.name })
 }
 
 output "audit_bucket" {

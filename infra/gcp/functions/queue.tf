@@ -26,8 +26,6 @@ resource "google_cloud_tasks_queue" "analyses" {
 }
 
 resource "google_cloud_scheduler_job" "sweep" {
-  count = local.sweeps ? 1 : 0
-
   project          = var.project
   region           = var.region
   name             = "${var.name}-sweep"
@@ -44,11 +42,11 @@ resource "google_cloud_scheduler_job" "sweep" {
 
   http_target {
     http_method = "POST"
-    uri         = "${module.sweep[0].uri}${local.sweep_path}"
+    uri         = "${module.sweep.uri}${local.sweep_path}"
 
     oidc_token {
       service_account_email = google_service_account.this["scheduler"].email
-      audience              = local.verifies_tokens ? local.task_audience : module.sweep[0].uri
+      audience              = local.verifies_tokens ? local.task_audience : module.sweep.uri
     }
   }
 }

@@ -111,8 +111,8 @@ variable "auth_issuer" {
   }
 
   validation {
-    condition     = contains(local.public_issuers, coalesce(var.auth_issuer, "-")) ? var.auth_subjects != null || var.auth_required_scope != null || contains(lookup(local.organizations, var.auth_issuer, []), coalesce(var.auth_tenant_claim, "-")) : true
-    error_message = "auth_issuer gives tokens to every account of the world: set auth_tenant and auth_subjects, or auth_required_scope, or an auth_tenant_claim that names an organization."
+    condition     = contains(local.public_issuers, coalesce(var.auth_issuer, "-")) ? contains(keys(local.set), "LEASEHOLD_AUTH_SUBJECTS") || contains(keys(local.set), "LEASEHOLD_AUTH_REQUIRED_SCOPE") || contains(lookup(local.organizations, var.auth_issuer, []), lookup(local.set, "LEASEHOLD_AUTH_TENANT_CLAIM", "-")) : true
+    error_message = "auth_issuer gives tokens to every account of the world: set LEASEHOLD_AUTH_TENANT and LEASEHOLD_AUTH_SUBJECTS in settings, or LEASEHOLD_AUTH_REQUIRED_SCOPE, or a LEASEHOLD_AUTH_TENANT_CLAIM that names an organization."
   }
 }
 
@@ -196,7 +196,7 @@ variable "task_ingress" {
   }
 }
 
-# Analyses from a queue. Without target_url there is no worker and no queue.
+# Analyses from a queue. Without LEASEHOLD_TARGET_URL in settings there is no worker and no queue.
 
 variable "target_token_secret" {
   description = "ID of a secret of the project in Secret Manager with the bearer token for the target. Its latest version is read for each run, so that a new one needs no deployment. LEASEHOLD_TARGET_TOKEN_FILE."
@@ -209,13 +209,13 @@ variable "target_token_secret" {
   }
 
   validation {
-    condition     = var.target_token_secret == null || var.target_url != null
-    error_message = "target_token_secret needs target_url: it is the token for that URL."
+    condition     = var.target_token_secret == null || contains(keys(local.set), "LEASEHOLD_TARGET_URL")
+    error_message = "target_token_secret needs LEASEHOLD_TARGET_URL in settings: it is the token for that URL."
   }
 
   validation {
-    condition     = var.target_token_secret == null || var.target_audience == null
-    error_message = "target_token_secret and target_audience cannot both be set: they are two ways to get the target's token."
+    condition     = var.target_token_secret == null || !contains(keys(local.set), "LEASEHOLD_TARGET_AUDIENCE")
+    error_message = "target_token_secret and LEASEHOLD_TARGET_AUDIENCE cannot both be set: they are two ways to get the target's token."
   }
 }
 
@@ -271,8 +271,8 @@ variable "producers" {
   }
 
   validation {
-    condition     = length(var.producers) == 0 || var.target_url != null
-    error_message = "producers needs target_url: without it there is no queue."
+    condition     = length(var.producers) == 0 || contains(keys(local.set), "LEASEHOLD_TARGET_URL")
+    error_message = "producers needs LEASEHOLD_TARGET_URL in settings: without it there is no queue."
   }
 }
 

@@ -67,20 +67,11 @@ func (m module) readme(dir string) (string, error) {
 	return b.String() + "\n" + end + after, nil
 }
 
-// inputs are the module's variables: required ones first, then the module's own, then settings, by name.
+// inputs are the module's variables: required ones first.
 func inputs(c *tfconfig.Module) []*tfconfig.Variable {
-	rank := func(v *tfconfig.Variable) int {
-		switch {
-		case v.Required:
-			return 0
-		case filepath.Base(v.Pos.Filename) == "settings.tf":
-			return 2
-		default:
-			return 1
-		}
-	}
+	rank := map[bool]int{true: 0, false: 1}
 	return slices.SortedFunc(maps.Values(c.Variables), func(a, b *tfconfig.Variable) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank[a.Required], rank[b.Required]), cmp.Compare(a.Name, b.Name))
 	})
 }
 

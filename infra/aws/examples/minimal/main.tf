@@ -29,9 +29,9 @@ module "functions" {
   package    = var.package
 
   # Callers are verified by IAM, and share one tenant.
-  front_door  = "url"
-  iam         = true
-  auth_tenant = var.name
+  front_door = "url"
+  iam        = true
+  settings   = { LEASEHOLD_AUTH_TENANT = var.name }
 
   # A new account has ten instances in all, and can reserve none.
   reserve_concurrency = false

@@ -18,20 +18,24 @@ variables {
   table_name    = "leasehold"
   package       = "tests/package.zip"
   jwt           = { issuer = "https://issuer.example", audience = ["leasehold"] }
-  tenant_rate   = 10
-  retention     = "240h"
-  auth_admins   = ["alice", "bob"]
-  console       = true
   sweep_minutes = 1
   versions      = { api = "7" }
+
+  settings = {
+    LEASEHOLD_TENANT_RATE  = 10
+    LEASEHOLD_SUBJECT_RATE = null
+    LEASEHOLD_RETENTION    = "240h"
+    LEASEHOLD_AUTH_ADMINS  = "alice,bob"
+    LEASEHOLD_CONSOLE      = true
+  }
 }
 
 run "what_works" {
   command = plan
 
   assert {
-    condition     = aws_lambda_function.this["api"].environment[0].variables["LEASEHOLD_AUTH_ADMINS"] == "alice,bob"
-    error_message = "A list is joined by commas."
+    condition     = aws_lambda_function.this["api"].environment[0].variables["LEASEHOLD_AUTH_ADMINS"] == "alice,bob" && !contains(keys(aws_lambda_function.this["sweep"].environment[0].variables), "LEASEHOLD_AUTH_ADMINS")
+    error_message = "A function has the settings that it takes."
   }
 
   assert {
@@ -69,12 +73,11 @@ run "rare_sweeps_in_a_new_account" {
   command = plan
 
   variables {
-    metrics_emf         = true
     metrics_alarms      = true
     reserve_concurrency = false
     sweep_minutes       = 60
     analyses            = true
-    target_url          = "https://work.example/run"
+    settings            = { LEASEHOLD_METRICS_EMF = true, LEASEHOLD_TARGET_URL = "https://work.example/run" }
   }
 
   assert {
@@ -103,20 +106,12 @@ run "names_and_choices" {
   expect_failures = [var.name, var.table_name, var.package, var.front_door]
 }
 
-run "nothing_verifies_callers_and_settings_are_out_of_bounds" {
+run "nothing_verifies_callers_and_inputs_are_out_of_bounds" {
   command = plan
 
   variables {
     jwt                = null
     metrics_alarms     = true
-    retention          = "59m"
-    request_timeout    = "soon"
-    tenant_rate        = -1
-    index_shards       = 65
-    auth_admins        = []
-    id_services        = "{"
-    max_skew           = "0s"
-    sweep_grace        = "-5s"
     log_retention_days = 31
     worker_timeout     = 901
     sweep_minutes      = 0
@@ -128,8 +123,7 @@ run "nothing_verifies_callers_and_settings_are_out_of_bounds" {
   }
 
   expect_failures = [
-    var.iam, var.retention, var.request_timeout, var.tenant_rate, var.index_shards, var.auth_admins, var.id_services, var.max_skew, var.sweep_grace,
-    var.log_retention_days, var.worker_timeout, var.sweep_minutes, var.memory_size, var.versions, var.alarm_topic_arns, var.metrics_alarms, var.budget, var.kms_key_arn,
+    var.iam, var.log_retention_days, var.worker_timeout, var.sweep_minutes, var.memory_size, var.versions, var.alarm_topic_arns, var.metrics_alarms, var.budget, var.kms_key_arn,
   ]
 }
 
@@ -138,7 +132,7 @@ run "two_authorizers_and_a_worker_without_work" {
 
   variables {
     iam         = true
-    auth_tenant = "acme"
+    settings    = { LEASEHOLD_AUTH_TENANT = "acme" }
     analyses    = true
     api_timeout = 10
   }
@@ -150,10 +144,9 @@ run "a_public_url" {
   command = plan
 
   variables {
-    front_door    = "url"
-    jwt           = null
-    auth_issuer   = "https://issuer.example"
-    auth_audience = "leasehold"
+    front_door = "url"
+    jwt        = null
+    settings   = { LEASEHOLD_AUTH_ISSUER = "https://issuer.example", LEASEHOLD_AUTH_AUDIENCE = "leasehold" }
   }
 
   expect_failures = [var.iam]
@@ -163,11 +156,11 @@ run "a_url_verifies_no_tokens_and_an_issuer_has_no_audience" {
   command = plan
 
   variables {
-    front_door  = "url"
-    auth_issuer = "https://issuer.example"
+    front_door = "url"
+    settings   = { LEASEHOLD_AUTH_ISSUER = "https://issuer.example" }
   }
 
-  expect_failures = [var.jwt, var.auth_audience]
+  expect_failures = [var.jwt, output.settings]
 }
 
 run "iam_without_a_tenant" {
@@ -185,20 +178,15 @@ run "a_token_for_every_service_and_a_worker_out_of_bounds" {
   command = plan
 
   variables {
-    jwt          = { issuer = "http://issuer.example", audience = [] }
-    analyses     = true
-    target_url   = "https://work.example/run"
-    target_token = "secret"
-    ttl          = "1500ms"
-    max_failures = 11
-    on_locked    = "drop"
-    batch_size   = 20000
-    concurrency  = { worker = 1 }
-    log_level    = "WARN"
+    jwt         = { issuer = "http://issuer.example", audience = [] }
+    analyses    = true
+    settings    = { LEASEHOLD_TARGET_URL = "https://work.example/run", LEASEHOLD_MAX_FAILURES = 11 }
+    batch_size  = 20000
+    concurrency = { worker = 1 }
 
     audit_retention_days = 0
     audit_kms_key_arn    = "alias/audit"
   }
 
-  expect_failures = [var.jwt, var.ttl, var.max_receives, var.on_locked, var.batch_size, var.concurrency, var.log_level, var.audit_retention_days, var.audit_kms_key_arn]
+  expect_failures = [var.jwt, var.max_receives, var.batch_size, var.concurrency, var.audit_retention_days, var.audit_kms_key_arn]
 }

@@ -33,6 +33,9 @@ module "functions" {
 
   auth_issuer   = "https://accounts.google.com"
   auth_audience = "leasehold"
-  auth_tenant   = "default"
-  auth_subjects = var.callers
+
+  settings = {
+    LEASEHOLD_AUTH_TENANT   = "default"
+    LEASEHOLD_AUTH_SUBJECTS = join(",", var.callers)
+  }
 }

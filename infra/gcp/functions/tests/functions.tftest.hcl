@@ -10,15 +10,15 @@ variables {
   auth_audience = "https://locks.example.com"
 }
 
-# A container without a target is the API alone: it sweeps clusters by itself.
-run "only_the_api" {
+# Without a target there is no queue. A container has a sweep all the same: it has no processor between requests.
+run "without_a_queue" {
   assert {
-    condition     = length(module.tasks) == 0 && length(module.sweep) == 0 && length(google_cloud_tasks_queue.analyses) == 0
-    error_message = "Without target_url there is nothing to queue."
+    condition     = length(module.tasks) == 0 && google_cloud_scheduler_job.sweep.schedule == "* * * * *" && length(google_cloud_tasks_queue.analyses) == 0
+    error_message = "Without LEASEHOLD_TARGET_URL there is nothing to queue."
   }
 
   assert {
-    condition     = join(" ", keys(google_service_account.this)) == "api" && length(google_service_account.build) == 0
+    condition     = join(" ", keys(google_service_account.this)) == "api scheduler sweep" && length(google_service_account.build) == 0
     error_message = "Only what exists has an account."
   }
 
@@ -30,9 +30,8 @@ run "only_the_api" {
 
 run "with_a_queue" {
   variables {
-    target_url   = "https://target.example.com/run"
-    task_timeout = "90s"
-    producers    = ["user:a@example.com"]
+    settings  = { LEASEHOLD_TARGET_URL = "https://target.example.com/run", LEASEHOLD_TASK_TIMEOUT = "90s" }
+    producers = ["user:a@example.com"]
   }
 
   assert {
@@ -41,7 +40,7 @@ run "with_a_queue" {
   }
 
   assert {
-    condition     = google_cloud_scheduler_job.sweep[0].http_target[0].uri == "${module.sweep[0].uri}/internal/sweep"
+    condition     = google_cloud_scheduler_job.sweep.http_target[0].uri == "${module.sweep.uri}/internal/sweep"
     error_message = "The scheduler calls Sweep."
   }
 
@@ -78,8 +77,8 @@ run "some_callers" {
   }
 
   assert {
-    condition     = length(google_project_iam_member.store) == 1
-    error_message = "One account uses the database."
+    condition     = length(google_project_iam_member.store) == 2
+    error_message = "Two accounts use the database."
   }
 }
 

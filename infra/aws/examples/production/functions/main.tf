@@ -35,24 +35,26 @@ module "functions" {
   versions    = var.versions
 
   # API Gateway verifies tokens first, and then the function does again: a principal that may invoke the function directly is no caller by that.
-  front_door    = "http-api"
-  jwt           = { issuer = var.issuer, audience = [var.audience] }
-  auth_issuer   = var.issuer
-  auth_audience = var.audience
+  front_door = "http-api"
+  jwt        = { issuer = var.issuer, audience = [var.audience] }
 
-  analyses        = true
-  target_url      = var.target_url
-  target_audience = var.target_audience
+  settings = {
+    LEASEHOLD_AUTH_ISSUER          = var.issuer
+    LEASEHOLD_AUTH_AUDIENCE        = var.audience
+    LEASEHOLD_TARGET_URL           = var.target_url
+    LEASEHOLD_TARGET_AUDIENCE      = var.target_audience
+    LEASEHOLD_TENANT_RATE          = 100
+    LEASEHOLD_MAX_LOCKS_PER_TENANT = 100000
+    LEASEHOLD_MAX_RUNS_PER_TENANT  = 1000000
+    LEASEHOLD_METRICS_EMF          = true
+  }
 
-  concurrency          = { api = 100, worker = 20, sweep = 1 }
-  throttle             = { rate = 500, burst = 1000 }
-  tenant_rate          = 100
-  max_locks_per_tenant = 100000
-  max_runs_per_tenant  = 1000000
+  analyses    = true
+  concurrency = { api = 100, worker = 20, sweep = 1 }
+  throttle    = { rate = 500, burst = 1000 }
 
   log_retention_days   = 90
   audit_retention_days = 400
-  metrics_emf          = true
   metrics_alarms       = true
   alarm_topic_arns     = var.alarm_topic_arns
   budget               = { monthly_usd = var.monthly_usd, emails = var.budget_emails, tag = "user:Service$leasehold" }

@@ -31,19 +31,22 @@ module "functions" {
   image = var.image
 
   # Callers have tokens of the company's issuer, with a tenant in each.
-  auth_issuer          = var.auth_issuer
-  auth_audience        = var.auth_audience
-  auth_required_scope  = "leasehold"
-  tenant_rate          = 200
-  max_locks_per_tenant = 100000
-  max_runs_per_tenant  = 1000000
+  auth_issuer   = var.auth_issuer
+  auth_audience = var.auth_audience
 
   # Analyses: the queue delivers to Tasks, which calls the target with a token of Secret Manager.
-  target_url          = var.target_url
   target_token_secret = google_secret_manager_secret.target_token.secret_id
-  task_timeout        = "20m"
-  ttl                 = "2m"
   producers           = var.producers
+
+  settings = {
+    LEASEHOLD_AUTH_REQUIRED_SCOPE  = "leasehold"
+    LEASEHOLD_TENANT_RATE          = 200
+    LEASEHOLD_MAX_LOCKS_PER_TENANT = 100000
+    LEASEHOLD_MAX_RUNS_PER_TENANT  = 1000000
+    LEASEHOLD_TARGET_URL           = var.target_url
+    LEASEHOLD_TASK_TIMEOUT         = "20m"
+    LEASEHOLD_TTL                  = "2m"
+  }
 
   api_scaling   = { min_instances = 1, max_instances = 20 }
   tasks_scaling = { max_instances = 10, concurrency = 20 }

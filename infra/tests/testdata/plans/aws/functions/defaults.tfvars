@@ -1,4 +1,7 @@
-table_name    = "leasehold"
-package       = "package.zip"
-auth_issuer   = "https://issuer.example"
-auth_audience = "leasehold"
+table_name = "leasehold"
+package    = "package.zip"
+
+settings = {
+  LEASEHOLD_AUTH_ISSUER   = "https://issuer.example"
+  LEASEHOLD_AUTH_AUDIENCE = "leasehold"
+}

@@ -3,9 +3,11 @@ package             = "package.zip"
 architecture        = "x86_64"
 front_door          = "url"
 iam                 = true
-auth_tenant         = "acme"
 reserve_concurrency = false
 analyses            = true
-target_url          = "https://target.example.com/run"
-target_token        = "secret"
-auth_subjects       = ["arn:aws:iam::123456789012:role/web"]
+
+settings = {
+  LEASEHOLD_AUTH_TENANT   = "acme"
+  LEASEHOLD_TARGET_URL    = "https://target.example.com/run"
+  LEASEHOLD_AUTH_SUBJECTS = "arn:aws:iam::123456789012:role/web"
+}

@@ -1,14 +1,17 @@
-project         = "my-project-1"
-region          = "europe-west1"
-database        = "leasehold"
-source_archive  = "package.zip"
-runtime         = "go127"
-auth_issuer     = "https://login.example.com"
-auth_audience   = "https://locks.example.com"
-auth_tenant     = "acme"
-task_auth       = "token"
-task_ingress    = "all"
-target_url      = "https://target.example.com/run"
-target_audience = "work"
-alerts          = false
-auth_subjects   = ["alice", "bob"]
+project        = "my-project-1"
+region         = "europe-west1"
+database       = "leasehold"
+source_archive = "package.zip"
+runtime        = "go127"
+auth_issuer    = "https://login.example.com"
+auth_audience  = "https://locks.example.com"
+task_auth      = "token"
+task_ingress   = "all"
+alerts         = false
+
+settings = {
+  LEASEHOLD_AUTH_TENANT     = "acme"
+  LEASEHOLD_TARGET_URL      = "https://target.example.com/run"
+  LEASEHOLD_TARGET_AUDIENCE = "work"
+  LEASEHOLD_AUTH_SUBJECTS   = "alice,bob"
+}

@@ -1,0 +1,6 @@
+project       = "my-project-1"
+region        = "europe-west1"
+database      = "leasehold"
+image         = "europe-west1-docker.pkg.dev/my-project-1/leasehold/leasehold@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+auth_issuer   = "https://login.example.com"
+auth_audience = "https://locks.example.com"
