@@ -96,7 +96,7 @@ func (t Token) validate() error {
 	case err != nil || len(sum) != sha256.Size:
 		return errors.New("sha256 must be the SHA-256 of the token, in 64 hexadecimal digits")
 	}
-	if err := field.Text("subject", t.Subject, MaxSubjectBytes); err != nil {
+	if err := field.Text("subject", t.Subject, httpapi.MaxSubjectBytes); err != nil {
 		return err
 	}
 	if err := field.OptionalText("note", t.Note, MaxNoteBytes); err != nil {
