@@ -98,8 +98,8 @@ func (g *group) flag(name string, is bool) {
 }
 
 // Hash is what the next event of its stream has as Previous: SHA-256, in hexadecimal, of the event as RFC 8785 writes
-// JSON, that is without spaces and with the members in the order of their names. So it is the same wherever the event is
-// kept, and in whatever form. Members without a value do not count.
+// JSON, that is without spaces and with the members in the order of their names. So it is the same wherever the event
+// is kept, and in whatever form. Members without a value do not count.
 func (e AuditEvent) Hash() string {
 	sum := sha256.Sum256(appendCanonical(make([]byte, 0, 1024), e.LogValue()))
 	return hex.EncodeToString(sum[:])

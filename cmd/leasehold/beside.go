@@ -20,8 +20,8 @@ var errServed = errors.New("another server runs")
 const serversFile = ".servers"
 
 // besideNone makes sure that no other server runs on the same database, unless the settings say that it may: two may
-// share it, but one that was started by mistake can have other settings, such as no authentication. What it returns ends
-// it.
+// share it, but one that was started by mistake can have other settings, such as no authentication. What it returns
+// ends it.
 func besideNone(c *settings.Config, log *slog.Logger) (end func() error, err error) {
 	none := func() error { return nil }
 	path, err := sqlitePath(c)

@@ -38,10 +38,9 @@ const Prefix = "lh_"
 
 // Bounds of a file.
 const (
-	MaxTokens       = 10_000
-	MaxFileBytes    = 8 << 20
-	MaxSubjectBytes = 200 // subjects become owners of leases
-	MaxNoteBytes    = 1000
+	MaxTokens    = 10_000
+	MaxFileBytes = 8 << 20
+	MaxNoteBytes = 1000
 )
 
 // Token is what the file says of a token.

@@ -135,8 +135,10 @@ func (l *links) judge() *judgement {
 		return l.judged
 	}
 	j := &judgement{false: map[link]bool{}}
-	j.chain = Chain{Whole: len(l.names) > 0 && l.unchained == 0, Streams: len(l.names), Unchained: l.unchained,
-		Stretches: []Stretch{}}
+	j.chain = Chain{
+		Whole: len(l.names) > 0 && l.unchained == 0, Streams: len(l.names), Unchained: l.unchained,
+		Stretches: []Stretch{},
+	}
 	slices.SortFunc(l.of, func(a, b link) int {
 		return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.number, b.number),
 			bytes.Compare(a.hash[:], b.hash[:]), bytes.Compare(a.previous[:], b.previous[:]), cmp.Compare(a.at, b.at))
@@ -176,7 +178,8 @@ func (j *judgement) vouch(of []link) []numbered {
 		for begin = end - 1; begin > 0 && of[begin-1].number == of[begin].number; begin-- { //nolint:revive // counts
 		}
 		same := of[begin:end]
-		one := numbered{link: same[0], good: len(same) == 1 && same[0].hash != digest{}, added: len(same) > 1, unvouched: true}
+		one := numbered{link: same[0], added: len(same) > 1, unvouched: true}
+		one.good = !one.added && one.hash != digest{}
 		if n := len(found); n > 0 && found[n-1].number == one.number+1 {
 			one.unvouched = false
 			i := slices.IndexFunc(same, func(l link) bool { return l.hash == found[n-1].previous && l.hash != digest{} })
