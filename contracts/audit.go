@@ -1,6 +1,15 @@
 package contracts
 
-import "log/slog"
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
 
 // AuditSchema is the version of [AuditEvent] that this package writes and reads.
 const AuditSchema = 1
@@ -8,9 +17,12 @@ const AuditSchema = 1
 // LogValue implements [slog.LogValuer]: the event as a group with the members that its JSON has, so that every format
 // of a log shows it.
 func (e AuditEvent) LogValue() slog.Value {
-	g := make(group, 0, 26)
+	g := make(group, 0, 32)
 	g.number("schema", e.Schema)
 	g.text("id", e.ID)
+	g.text("stream", e.Stream)
+	g.number("number", e.Number)
+	g.text("previous", e.Previous)
 	g.text("at", e.At)
 	g.text("clock", e.Clock)
 	g.text("action", e.Action)
@@ -40,6 +52,7 @@ func (e AuditEvent) LogValue() slog.Value {
 	g.text("ended_at", e.EndedAt)
 	g.flag("replayed", e.Replayed)
 	g.flag("takeover", e.Takeover)
+	g.flag("replaced", e.Replaced)
 	g.flag("all_leases", e.AllLeases)
 	if len(e.MachineIDs) > 0 {
 		g = append(g, slog.Any("machine_ids", e.MachineIDs))
@@ -82,4 +95,70 @@ func (g *group) flag(name string, is bool) {
 	if is {
 		*g = append(*g, slog.Bool(name, true))
 	}
+}
+
+// Hash is what the next event of its stream has as Previous: SHA-256, in hexadecimal, of the event as RFC 8785 writes
+// JSON, that is without spaces and with the members in the order of their names. So it is the same wherever the event
+// is kept, and in whatever form. Members without a value do not count.
+func (e AuditEvent) Hash() string {
+	sum := sha256.Sum256(appendCanonical(make([]byte, 0, 1024), e.LogValue()))
+	return hex.EncodeToString(sum[:])
+}
+
+// appendCanonical appends a value of an event.
+func appendCanonical(b []byte, v slog.Value) []byte {
+	switch v.Kind() {
+	case slog.KindGroup:
+		members := slices.Clone(v.Group())
+		slices.SortFunc(members, func(a, b slog.Attr) int { return cmp.Compare(a.Key, b.Key) })
+		b = append(b, '{')
+		for _, m := range members {
+			if m.Value.Kind() == slog.KindGroup && len(m.Value.Group()) == 0 {
+				continue // a log leaves it out
+			}
+			if b[len(b)-1] != '{' {
+				b = append(b, ',')
+			}
+			b = append(appendText(b, m.Key), ':')
+			b = appendCanonical(b, m.Value)
+		}
+		return append(b, '}')
+	case slog.KindInt64:
+		return strconv.AppendInt(b, v.Int64(), 10)
+	case slog.KindBool:
+		return strconv.AppendBool(b, v.Bool())
+	case slog.KindAny: // machine IDs
+		numbers, _ := v.Any().([]int64)
+		b = append(b, '[')
+		for i, n := range numbers {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, n, 10)
+		}
+		return append(b, ']')
+	default:
+		return appendText(b, v.String())
+	}
+}
+
+// appendText appends a string. What is not UTF-8 is replaced, as logs do.
+func appendText(b []byte, s string) []byte {
+	const digits = "0123456789abcdef"
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r >= ' ':
+			b = utf8.AppendRune(b, r)
+		default:
+			if i := strings.IndexRune("\b\t\n\f\r", r); i >= 0 {
+				b = append(b, '\\', "btnfr"[i])
+			} else {
+				b = append(b, '\\', 'u', '0', '0', digits[r>>4], digits[r&15])
+			}
+		}
+	}
+	return append(b, '"')
 }

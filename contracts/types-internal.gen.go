@@ -61,7 +61,7 @@ type AuditChosen struct {
 // log has it in the member `audit`. Members that do not apply are left out. Later versions of a schema add members; one in which a
 // member means something else has another number.
 type AuditEvent struct {
-	// Action What was asked for, such as `lock.acquire`; `lock.hand_over` is the grant to the next in line, which no request of its own asks for. Method and path of requests that were rejected before that was known; `rejected` of an event with a `count`.
+	// Action What was asked for, such as `lock.acquire`; `lock.hand_over` is the grant to the next in line, which no request of its own asks for. Method and path of requests that were rejected before that was known; `rejected` of an event with a `count`; `audit.end` is the last of a stream.
 	Action string `json:"action"`
 
 	// AllLeases Of a force-release that named no lease: all leases of the lock were ended, up to that of `fencing_token`.
@@ -134,6 +134,9 @@ type AuditEvent struct {
 	// Mode Of locks: with other modes than `exclusive`, several leases last at the same time.
 	Mode string `json:"mode,omitempty"`
 
+	// Number Its number in the stream, which begins with 1.
+	Number int64 `json:"number,omitempty"`
+
 	// Outcome `ok`, or the code of the error.
 	Outcome string `json:"outcome"`
 
@@ -146,11 +149,17 @@ type AuditEvent struct {
 	// Permit Of a lock with permits: which one, from 1 to the limit.
 	Permit int64 `json:"permit,omitempty"`
 
+	// Previous Of the event before it in the stream: SHA-256, in hexadecimal, of that event as RFC 8785 writes JSON. The first has none.
+	Previous string `json:"previous,omitempty"`
+
 	// Rejected Why the caller was rejected, in the server's words.
 	Rejected string `json:"rejected,omitempty"`
 
 	// Remote The address that the request came from: that of a proxy if there is one. With `count` the network of such addresses, such as 192.0.2.0/24.
 	Remote string `json:"remote,omitempty"`
+
+	// Replaced Of a lock: the lease before lasted, and this one ended it; both were acquired with `replace`.
+	Replaced bool `json:"replaced,omitempty"`
 
 	// Replaces Of a join: the member that it replaces.
 	Replaces string `json:"replaces,omitempty"`
@@ -166,6 +175,9 @@ type AuditEvent struct {
 
 	// Schema The version of this schema.
 	Schema int64 `json:"schema"`
+
+	// Stream Which stream of events it is in, made by the server at random when it begins one: each process does, and each file of a process.
+	Stream string `json:"stream,omitempty"`
 
 	// Subject Who asked, as the server verified it. Missing in development mode, and if the caller could not be identified.
 	Subject string `json:"subject,omitempty"`

@@ -1404,6 +1404,9 @@ type LeaseHistory struct {
 
 	// TenantID Analyses and machine IDs have none.
 	TenantID string `json:"tenant_id,omitempty"`
+
+	// Unknown No event says that someone had it then, but events are missing or were changed that may have said so.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Lock A lock, as every caller of its tenant may see it.
@@ -2214,7 +2217,7 @@ type Problem struct {
 
 // RecordedLease What audit events say of one lease. Renewals are no events.
 type RecordedLease struct {
-	// Certain Of `holders`: false if it was held only if it was renewed until then.
+	// Certain Of `holders`: false if it was held only if it was renewed until then, or if events are missing or were changed that may have said that it ended.
 	Certain *bool `json:"certain,omitempty"`
 
 	// Ended How: `released`, `finished`, `failed`, `given up`, `forced`, `expired`, `handed over`, `taken over`, `replaced`, `too late`. Missing if no event says.

@@ -189,6 +189,9 @@ func serve(t *testing.T, env []string, args ...string) *process {
 // it, one after the other; a busy machine's disk can take longer than the usual limit.
 var patient = "LEASEHOLD_REQUEST_TIMEOUT=" + failAfter.String()
 
+// besides lets several servers of a test share a database.
+const besides = "LEASEHOLD_BESIDE=true"
+
 // launch runs the command, which is [patient], and waits until it says that it listens.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
@@ -199,7 +202,7 @@ func launch(t *testing.T, env []string, args ...string) *process {
 func launchOf(t *testing.T, program string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(program, args...), ended: make(chan error, 1)}
-	p.cmd.Env = append(append(environment(), patient), env...)
+	p.cmd.Env = append(append(environment(), patient, besides), env...)
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

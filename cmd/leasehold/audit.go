@@ -45,9 +45,11 @@ Rotated files are named together, in any order: --file audit.jsonl --file audit.
   gcloud logging read 'jsonPayload.message="audit"' --format json | leasehold audit --file - --lock deploy-prod --at …
   aws logs filter-log-events --log-group-name … --filter-pattern '{ $.message = "audit" }' | leasehold audit --file - …
 
-All times are the store's. Renewals are no audit events: a lease that was released, given up or ended by an administrator was held until then. One that expired was held until its lease ended, and possibly longer, if it was renewed: the answer says which of the two. Machine IDs have no fencing token, and are never renewed: their times tell leases apart. A member has an identity until it gives it up, or until the next one has it: it may have been dead before. What lies before the first event, or after the last, is not known. Lines that cannot be read are counted and named on standard error.
+All times are the store's. Renewals are no audit events: a lease that was released, given up or ended by an administrator was held until then. One that expired was held until its lease ended, and possibly longer, if it was renewed: the answer says which of the two. Machine IDs have no fencing token, and are never renewed: their times tell leases apart. A member has an identity until it gives it up, or until the next one has it: it may have been dead before. What lies before the first event, or after the last, is not known.
 
-Exit codes: 0 someone had it, or may have had it; 5 no one had it, as far as the events say; 1 a file cannot be read, or has lines of which none is an audit event.`
+Events are chained: each has its number in a stream, which a server begins when it starts, and the hash of the one before. The answer says which are whole. Where events are missing, or are not as they were written, it is "possibly" or "not known" what they may have said. Lines that cannot be read are counted and named on standard error.
+
+Exit codes: 0 someone had it, or may have had it, also if events are missing that would say so; 5 no one had it, as far as the events say; 1 a file cannot be read, or has lines of which none is an audit event.`
 }
 
 // auditTime is a time of the command line.
@@ -127,7 +129,7 @@ func (c *auditCmd) Run(ctx context.Context, s *streams) error {
 	if err := show(s, c.JSON, a, "%s", auditAnswer(a)); err != nil {
 		return err
 	}
-	if len(a.Holders)+len(a.Leases) == 0 {
+	if len(a.Holders)+len(a.Leases) == 0 && !a.Unknown {
 		return &exitError{exitMissing, nil} // the answer has said so
 	}
 	return nil
@@ -172,6 +174,8 @@ func auditAnswer(a audit.Answer) string {
 		fmt.Fprintf(&b, "%d leases\n", len(a.Leases))
 	case unknown:
 		fmt.Fprintf(&b, "the events begin at %s: what was before is not known\n", a.First)
+	case a.Unknown:
+		b.WriteString("not known, events that may say so are missing\n")
 	case len(a.Holders) == 0:
 		b.WriteString("no one had it\n")
 	case len(a.Holders) > 1:
@@ -189,7 +193,7 @@ func auditAnswer(a audit.Answer) string {
 		case !*h.Certain && a.Kind == audit.Identity:
 			who = "possibly " + who + ", if it lived until then"
 		case !*h.Certain:
-			who = "possibly " + who + ", if its lease was renewed until then"
+			who = "possibly " + who + ", if its lease lasted until then"
 		}
 		fmt.Fprintln(&b, who)
 		writeLease(&b, h)
@@ -205,7 +209,63 @@ func auditAnswer(a audit.Answer) string {
 	if a.First != "" && (a.At == "" || a.At < a.First || a.At > a.Last) {
 		fmt.Fprintf(&b, "The events are from %s to %s: what happened outside is not known.\n", a.First, a.Last)
 	}
+	writeChain(&b, a.Chain)
 	return b.String()
+}
+
+// writeChain says which events are whole.
+func writeChain(w io.Writer, c audit.Chain) {
+	many := func(n int, one string) string {
+		if n != 1 {
+			one += "s"
+		}
+		return fmt.Sprint(n, " ", one)
+	}
+	switch {
+	case c.Whole:
+		fmt.Fprintf(w, "Whole: %s in %s.\n", many(c.Events, "event"), many(c.Streams, "stream"))
+	case c.Streams > 0:
+		fmt.Fprintln(w, "The events are not whole:")
+		writeStretches(w, c)
+	}
+	if c.Unchained > 0 {
+		left := "whether some are missing is not known"
+		if c.Streams > 0 {
+			left = "they may have been added, and are left out"
+		}
+		fmt.Fprintf(w, "In no stream: %s; %s.\n", many(c.Unchained, "event"), left)
+	}
+	if c.Unended > 0 {
+		fmt.Fprintf(w, "Without an end: %s; later events of it may be missing, unless it goes on.\n", many(c.Unended, "stream"))
+	}
+}
+
+// writeStretches names the stretches of streams that are not whole, up to some.
+func writeStretches(w io.Writer, c audit.Chain) {
+	const most = 20
+	broken := map[string]bool{}
+	for _, s := range c.Stretches {
+		broken[s.Stream] = broken[s.Stream] || s.Before+s.After != ""
+	}
+	told := 0
+	for _, s := range c.Stretches {
+		if !broken[s.Stream] {
+			continue
+		}
+		if told++; told > most {
+			fmt.Fprintln(w, "  and more: --json has them")
+			return
+		}
+		if s.Before != "" {
+			fmt.Fprintf(w, "  stream %s: %s\n", s.Stream, s.Before)
+		}
+		if s.Last > 0 {
+			fmt.Fprintf(w, "  stream %s: %d to %d are whole, from %s to %s\n", s.Stream, s.First, s.Last, s.From, s.To)
+		}
+		if s.After != "" {
+			fmt.Fprintf(w, "  stream %s: %s\n", s.Stream, s.After)
+		}
+	}
 }
 
 // auditThing names what an answer is about.

@@ -45,7 +45,7 @@ func newNight(t *testing.T) *night {
 	store := docstore.NewMemory(&docstore.MemoryOptions{Now: clock})
 	n.api = httpapi.New(store, httpapi.Development{}, &httpapi.Options{
 		Log:   telemetry.AtLeast(slog.LevelError, lines),
-		Audit: slog.New(telemetry.NewHandler(slog.NewJSONHandler(&n.audit, nil))),
+		Audit: slog.New(httpapi.ChainAudit(telemetry.NewHandler(slog.NewJSONHandler(&n.audit, nil)))),
 		Now:   clock, MaxWait: -1, // who waits keeps a place in line and asks again
 		MachineIDs: twoMachineIDs(t, store),
 	})
@@ -640,7 +640,7 @@ func TestAuditInWords(t *testing.T) {
 			"  ended    2026-11-26T22:35:00.000Z, forced by root: \"it hangs\"\n" +
 			"  next     dan, with fencing token TOKEN3\n",
 		"2026-11-26 22:25": "nightly of tenant acme at 2026-11-26T22:25:00.000Z: possibly ben, with fencing token TOKEN1, " +
-			"if its lease was renewed until then\n" +
+			"if its lease lasted until then\n" +
 			"  granted  2026-11-26T22:10:05.000Z, as the next in line\n" +
 			"  lease    to 2026-11-26T22:20:08.000Z, unless it was renewed\n" +
 			"  ended    it had expired by 2026-11-26T22:30:00.000Z\n" +

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/leasehold-dev/leasehold/functions/gcp"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
 )
@@ -16,7 +17,13 @@ type logs struct {
 	log     *slog.Logger // lines of the level of the settings
 	audit   *slog.Logger // audit events, whatever the level
 	unknown *slog.Logger // those of requests whose senders are not known
-	close   func() error
+	close   func() error // after the last event
+}
+
+// chained returns a log that chains its audit events, and what ends their stream.
+func chained(h slog.Handler) (*slog.Logger, func() error) {
+	chain := httpapi.ChainAudit(h)
+	return slog.New(chain), func() error { return chain.End(context.Background()) }
 }
 
 // Bounds of the file of audit events that strangers cause.
@@ -33,27 +40,30 @@ func openLogs(c *settings.Config, s *streams) (*logs, error) {
 	if isBrief(c, s.err) {
 		all = slog.New(newBriefHandler(s.err))
 	}
-	l := &logs{log: telemetry.AtLeast(c.Level(), all), audit: all, unknown: all, close: func() error { return nil }}
+	l := &logs{log: telemetry.AtLeast(c.Level(), all)}
 	if c.AuditLog == "" {
+		l.audit, l.close = chained(all.Handler())
+		l.unknown = l.audit
 		return l, nil
 	}
-	open := func(path string, size int64, files int) (*slog.Logger, *auditFile, error) {
+	open := func(path string, size int64, files int) (*slog.Logger, func() error, error) {
 		f, err := openAuditFile(path, size, files, all)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: cannot open the file of audit events: %w", c.Name("LEASEHOLD_AUDIT_LOG"), err)
 		}
-		return slog.New(fallback{telemetry.NewHandler(slog.NewJSONHandler(f, nil)), all}), f, nil
+		log, end := chained(fallback{telemetry.NewHandler(slog.NewJSONHandler(f, nil)), all})
+		return log, func() error { return errors.Join(end(), f.close()) }, nil
 	}
-	audit, file, err := open(c.AuditLog, c.AuditSize*bytesOfAuditSize, int(c.AuditFiles))
+	audit, end, err := open(c.AuditLog, c.AuditSize*bytesOfAuditSize, int(c.AuditFiles))
 	if err != nil {
 		return nil, err
 	}
-	unknown, ofUnknown, err := open(c.AuditLog+unknownSuffix, maxUnknownSize, maxUnknownFiles)
+	unknown, endUnknown, err := open(c.AuditLog+unknownSuffix, maxUnknownSize, maxUnknownFiles)
 	if err != nil {
-		return nil, errors.Join(err, file.close())
+		return nil, errors.Join(err, end())
 	}
 	l.audit, l.unknown = audit, unknown
-	l.close = func() error { return errors.Join(file.close(), ofUnknown.close()) }
+	l.close = func() error { return errors.Join(end(), endUnknown()) }
 	return l, nil
 }
 

@@ -93,6 +93,11 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer closeLogged(log, "close the store", store.Close)
+	endBeside, err := besideNone(c, log)
+	if err != nil {
+		return err
+	}
+	defer closeLogged(log, "close the file of servers", endBeside)
 	store = observed.store(store)
 	// Whether the store accepts requests is told elsewhere.
 	if behind, _, err := httpapi.StoreBehind(ctx, store); err == nil && behind > 0 {

@@ -64,8 +64,10 @@ func (cmd *workerCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	audit := newLog(c.Log, s) // whatever the level
-	log := telemetry.AtLeast(c.Level(), audit)
+	all := newLog(c.Log, s)
+	log := telemetry.AtLeast(c.Level(), all)
+	audit, endAudit := chained(all.Handler()) // whatever the level
+	defer closeLogged(log, "end the audit events", endAudit)
 	if err := guardFiles(c, log); err != nil {
 		return err
 	}

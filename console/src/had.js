@@ -16,8 +16,8 @@ const quoted = (text) => (/^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll
 function Answer({ a, at }) {
   const known = a.first && (!at || at < a.first || at > a.last) // else all that the question needs was read
   return html`<div role="status">
-    ${a.events === 0 && html`<p>${t('had.none')}</p>`}
-    ${at && a.events > 0 && a.holders.length === 0 && html`<p>${t(at < a.first ? 'had.before' : 'had.noone')}</p>`}
+    ${a.events === 0 && !a.unknown && html`<p>${t('had.none')}</p>`}
+    ${at && (a.events > 0 || a.unknown) && a.holders.length === 0 && html`<p>${t(at < a.first ? 'had.before' : a.unknown ? 'had.unknown' : 'had.noone')}</p>`}
     <${Leases} title=${t('had.then')} of=${a.holders} />
     <${Leases} title=${t('had.earlier')} of=${a.before ? [a.before] : []} /><${Leases} title=${t('had.later')} of=${a.after ? [a.after] : []} />
     <${Leases} title=${t('had.latest')} of=${[...(a.leases || [])].reverse()} />${a.left_off && html`<p class="note">${plural('had.more', a.left_off)}</p>`}

@@ -10,11 +10,11 @@ import (
 	"github.com/leasehold-dev/leasehold/repo/field"
 )
 
-// Defaults of [Authorizer], and the bound of subjects, which become owners of leases.
+// Defaults of [Authorizer], and the bound of tenants.
 const (
 	DefaultTenantClaim = "tenant_id"
 
-	maxSubjectBytes = 200
+	maxTenantBytes = 200
 )
 
 // Authorizer is the [httpapi.Identity] of callers that the front end verified before the function:
@@ -69,7 +69,7 @@ func (a Authorizer) byClaims(v verified) (httpapi.Caller, error) {
 	}
 	claim := cmp.Or(a.TenantClaim, DefaultTenantClaim)
 	subject, tenant := v.claims.text("sub"), v.claims.text(claim)
-	if err := field.Text("sub", subject, maxSubjectBytes); err != nil {
+	if err := field.Text("sub", subject, httpapi.MaxSubjectBytes); err != nil {
 		return httpapi.Caller{}, httpapi.Unauthenticated("the %s claim %s: it must name the caller", whose, err)
 	}
 	// The subjects of IAM callers are ARNs: an issuer must not be able to name one of them.
@@ -78,7 +78,7 @@ func (a Authorizer) byClaims(v verified) (httpapi.Caller, error) {
 			"the %s claim sub begins with arn:, which is for callers that IAM has verified", whose)
 	}
 	// To httpapi, a caller without a tenant is one that may use every tenant.
-	if err := field.Text(claim, tenant, maxSubjectBytes); err != nil {
+	if err := field.Text(claim, tenant, maxTenantBytes); err != nil {
 		return httpapi.Caller{}, httpapi.Unauthenticated("the %s claim %s: it must name the caller's tenant", whose, err)
 	}
 	return httpapi.Caller{
@@ -111,7 +111,7 @@ func (v verified) subject() (string, error) {
 			arn += "/" + id
 		}
 	}
-	if err := field.Text("userArn", arn, maxSubjectBytes); err != nil {
+	if err := field.Text("userArn", arn, httpapi.MaxSubjectBytes); err != nil {
 		return "", httpapi.Unauthenticated("the caller's %s", err)
 	}
 	return arn, nil

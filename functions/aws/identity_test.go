@@ -136,9 +136,9 @@ func TestAuthorizers(t *testing.T) {
 		{"tenant by another claim", aws.Authorizer{TenantClaim: "custom:org"}, claims("custom:org", "rival"),
 			httpapi.Caller{Subject: "ann", Tenant: "rival"}, ""},
 		{"no subject", withIAM, claims("sub", ""), httpapi.Caller{},
-			"claim sub is required: 1 to 200 bytes of text: it must name the caller"},
-		{"long subject", withIAM, claims("sub", strings.Repeat("x", 201)), httpapi.Caller{},
-			"claim sub has 201 bytes, 200 at most"},
+			"claim sub is required: 1 to 512 bytes of text: it must name the caller"},
+		{"long subject", withIAM, claims("sub", strings.Repeat("x", 513)), httpapi.Caller{},
+			"claim sub has 513 bytes, 512 at most"},
 		{"the name of an IAM caller", withIAM, claims("sub", user), httpapi.Caller{}, "claim sub begins with arn:"},
 		{"no tenant", withIAM, claims("tenant_id", ""), httpapi.Caller{}, "claim tenant_id is required"},
 		{"control character in the tenant", withIAM, claims("tenant_id", "a\nb"), httpapi.Caller{},
@@ -157,7 +157,7 @@ func TestAuthorizers(t *testing.T) {
 		{"no ARN", withIAM, iam("", ""), httpapi.Caller{}, `userArn is ""`},
 		{"not an ARN", withIAM, iam("ann", ""), httpapi.Caller{}, `userArn is "ann"`},
 		{"ARN of nothing", withIAM, iam("arn:aws:iam::1:", ""), httpapi.Caller{}, `userArn is "arn:aws:iam::1:"`},
-		{"long ARN", withIAM, iam(user+strings.Repeat("x", 200), ""), httpapi.Caller{}, "userArn has 238 bytes, 200 at most"},
+		{"long ARN", withIAM, iam(user+strings.Repeat("x", 475), ""), httpapi.Caller{}, "userArn has 513 bytes, 512 at most"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			event, err := json.Marshal(map[string]any{

@@ -78,6 +78,8 @@ func openFirestore(ctx context.Context, c *settings.Config) (docstore.Store, err
 func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, life func() *life, open opener,
 	serve server) *Function {
 	quietStart()
+	chain := httpapi.ChainAudit(log.Handler())
+	log = slog.New(chain)
 	f := &Function{log: log, life: life}
 	f.open = func() (http.Handler, error) {
 		c, err := settings.Load(e, environ(), nil)
@@ -97,6 +99,7 @@ func newFunction(e settings.Entry, environ func() []string, log *slog.Logger, li
 			return nil, errors.Join(err, observed.end(context.Background()), store.Close())
 		}
 		f.life().atEnd(observed.end)
+		f.life().atEnd(chain.End)
 		telemetry.AtLeast(c.Level(), log).LogAttrs(context.Background(), slog.LevelInfo, "started",
 			slog.String("version", this().Version), slog.String("commit", this().Commit), slog.String("store", "firestore"),
 			slog.String("stored", "in the Firestore database "+c.Database), slog.String("listen", ":"+os.Getenv("PORT")),

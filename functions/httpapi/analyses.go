@@ -299,7 +299,7 @@ func noLock(o analysis.Outcome) error { return direct.NoRun(o, "analysis_id") }
 // lockOwner is [Caller.owner] for analyses, whose holders may also send back the whole name that a grant gave them.
 func (c Caller) lockOwner(fromBody string) (string, error) {
 	if c.Subject != "" {
-		whole := escaped(c.Subject)
+		whole := ownerOf(c.Subject)
 		if fromBody == whole {
 			return whole, nil
 		}

@@ -56,7 +56,7 @@ func (c call) event() *contracts.AuditEvent { return &c.note.event }
 // lock says in the audit event what became of a command on a lock.
 func (n *exchangeLog) lock(o lock.Outcome, err error) {
 	if err == nil && o.Code == lock.OK {
-		n.event.Replayed, n.event.Takeover = o.Replayed, o.TookOver
+		n.event.Replayed, n.event.Takeover, n.event.Replaced = o.Replayed, o.TookOver, o.Replaced
 		atStore(&n.event, o.At)
 		ofLease(&n.event, o.Lease)
 	}

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/repo/field"
+	"github.com/leasehold-dev/leasehold/repo/lock"
 )
 
 // Caller is the verified sender of a request.
@@ -102,9 +105,14 @@ func (Development) Unverified() bool { return true }
 // maxSuffixBytes bounds the part of an owner that tells instances of one subject apart.
 const maxSuffixBytes = 64
 
-// owner is the owner of the caller's leases. Without a verified subject it is the body's owner_id. With one it is the
-// subject, plus "#" and the body's owner_id if there is one. A "#" in the subject itself is escaped, so that no suffix
-// can make a caller another one.
+// MaxSubjectBytes bounds the subject of a caller, whoever verified it: those of GitHub's jobs have up to 290 bytes.
+const MaxSubjectBytes = 512
+
+// maxOwnerBytes is how much of an owner is the subject, so that there is room for a suffix.
+const maxOwnerBytes = lock.MaxOwnerBytes - 1 - maxSuffixBytes
+
+// owner is the owner of the caller's leases. Without a verified subject it is the body's owner_id. With one it is
+// [ownerOf] the subject, plus "#" and the body's owner_id if there is one.
 func (c Caller) owner(fromBody string) (string, error) {
 	if c.Subject == "" {
 		if fromBody == "" {
@@ -113,7 +121,7 @@ func (c Caller) owner(fromBody string) (string, error) {
 		}
 		return fromBody, nil
 	}
-	subject := escaped(c.Subject)
+	subject := ownerOf(c.Subject)
 	if fromBody == "" {
 		return subject, nil
 	}
@@ -125,9 +133,17 @@ func (c Caller) owner(fromBody string) (string, error) {
 	return subject + "#" + fromBody, nil
 }
 
-// escaped is a subject without "#".
-func escaped(subject string) string {
-	return strings.NewReplacer("%", "%25", "#", "%23").Replace(subject)
+// ownerOf is what a subject is called as the owner of leases: the subject itself, in which "#" is escaped, so that no
+// suffix can make a caller another one. Documents have room for 191 bytes of it: a longer one is its begin, "#~" and a
+// hash of the whole, which no suffix has.
+func ownerOf(subject string) string {
+	whole := strings.NewReplacer("%", "%25", "#", "%23").Replace(subject)
+	if len(whole) <= maxOwnerBytes {
+		return whole
+	}
+	sum := sha256.Sum256([]byte(subject))
+	mark := "#~" + hex.EncodeToString(sum[:16])
+	return strings.ToValidUTF8(whole[:maxOwnerBytes-len(mark)], "") + mark
 }
 
 // maxTokenBytes bounds the work that an unknown caller can cause. Tokens usually have one or two thousand bytes; with

@@ -160,7 +160,7 @@ type rateLimit struct {
 func (a *admission) limitsOf(c Caller, tenant string) []rateLimit {
 	limits := []rateLimit{{a.tenants, tenant, "tenant", "your tenant"}}
 	if c.Subject != "" { // there is none in development mode
-		limits = []rateLimit{{a.subjects, c.Tenant, "subject/" + c.Subject, "your subject"}, limits[0]}
+		limits = []rateLimit{{a.subjects, c.Tenant, "subject/" + ownerOf(c.Subject), "your subject"}, limits[0]}
 	}
 	return limits
 }

@@ -35,7 +35,7 @@ func (c Caller) member(name string) (string, error) {
 		return whole, nil
 	case strings.Contains(name, "#"):
 		return "", contracts.Errorf(contracts.CodePermissionDenied,
-			"the member belongs to another subject: yours begin with %q", clip(escaped(c.Subject)+"#"))
+			"the member belongs to another subject: yours begin with %q", clip(ownerOf(c.Subject)+"#"))
 	default:
 		return "", field.Errorf("member",
 			"is 1 to %d letters, digits, '.', '_' and '-' after your subject, or that whole name", maxSuffixBytes)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestRights sends every operation of the contract as callers with each right alone, with none, and without
-// credentials, in their tenant and in another one. What was let in is the table of the page on authentication.
+// credentials, and with all rights but one, in their tenant and in another one. What was let in is the table of the page on authentication.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	var contract struct {
@@ -51,6 +51,7 @@ func TestRights(t *testing.T) {
 		return code != "PERMISSION_DENIED" && code != "UNAUTHENTICATED"
 	}
 	operations := map[string][]string{} // by who is let in
+	cells := 0
 	for path, methods := range contract.Paths {
 		ofTenant := strings.Contains(path, "{tenant_id}") || path == "/v1/history"
 		for method, raw := range methods {
@@ -79,6 +80,20 @@ func TestRights(t *testing.T) {
 					others = append(others, c.name)
 				}
 			}
+			// A right only adds: whoever has all others is let in where one of them alone is, and nowhere else.
+			for _, c := range senders[1:] {
+				who.caller = httpapi.Caller{Subject: "svc", Tenant: "acme", Rights: httpapi.AllRights &^ c.rights}
+				for tenant, alone := range map[string][]string{"acme": own, "acmf": others} {
+					if tenant == "acmf" && !ofTenant {
+						continue
+					}
+					want := slices.ContainsFunc(alone, func(name string) bool { return name != c.name })
+					if cells++; admits(method, path, tenant) != want {
+						t.Errorf("%s with all rights but %s in %s is let in: %v, want %v", operation.OperationID, c.name, tenant,
+							!want, want)
+					}
+				}
+			}
 			if slices.Contains(own, senders[0].name) {
 				own = own[:1]
 			}
@@ -91,6 +106,9 @@ func TestRights(t *testing.T) {
 			}
 			operations[who] = append(operations[who], operation.OperationID)
 		}
+	}
+	if cells < 300 {
+		t.Errorf("only %d cells were tried", cells)
 	}
 	var table strings.Builder
 	table.WriteString("| Who | May |\n| --- | --- |\n")

@@ -13,9 +13,6 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 )
 
-// maxSubjectBytes bounds subjects, which become owners of leases.
-const maxSubjectBytes = 200
-
 // verified reads the payload of a token whose signature is valid, and rejects another issuer, another audience and a
 // token that is expired or not valid yet.
 func (c Config) verified(payload []byte) (claims, error) {
@@ -168,8 +165,8 @@ func (c claims) subject() (string, error) {
 	switch {
 	case sub == "":
 		return "", httpapi.Unauthenticated("the token has no claim sub with a text: it must name the caller")
-	case len(sub) > maxSubjectBytes:
-		return "", httpapi.Unauthenticated("the token's claim sub has %d bytes, %d at most", len(sub), maxSubjectBytes)
+	case len(sub) > httpapi.MaxSubjectBytes:
+		return "", httpapi.Unauthenticated("the token's claim sub has %d bytes, %d at most", len(sub), httpapi.MaxSubjectBytes)
 	case !readable(sub):
 		return "", httpapi.Unauthenticated("the token's claim sub has control characters or is not UTF-8")
 	}

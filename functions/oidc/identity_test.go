@@ -159,7 +159,8 @@ func TestClaims(t *testing.T) {
 		{"no subject", object{"sub": nil}, noSubject},
 		{"empty subject", object{"sub": ""}, noSubject},
 		{"subject is a number", object{"sub": 42}, noSubject},
-		{"long subject", object{"sub": strings.Repeat("é", 101)}, "the token's claim sub has 202 bytes, 200 at most"},
+		{"long subject", object{"sub": strings.Repeat("é", 256) + "e"}, "the token's claim sub has 513 bytes, 512 at most"},
+		{"a subject ten times as long", object{"sub": strings.Repeat("é", 2560)}, "the token's claim sub has 5120 bytes, 512 at most"},
 		{"subject with a control character", object{"sub": "ci\n42"}, badSub},
 		{"subject that did not decode", object{"sub": "ci\ufffd"}, badSub},
 
@@ -228,9 +229,9 @@ func TestRequiredScope(t *testing.T) {
 	}
 }
 
-func TestSubjectOf200Bytes(t *testing.T) {
+func TestSubjectOf512Bytes(t *testing.T) {
 	i := newIssuer(t, public(p256(), "a"))
-	sub := strings.Repeat("é", 100)
+	sub := strings.Repeat("é", 256)
 	caller, err := identify(t, i.identity(t, newClock()), i.token(t, object{"sub": sub}))
 	if err != nil || caller.Subject != sub {
 		t.Errorf("Identify = %+v, %v", caller, err)

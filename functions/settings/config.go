@@ -17,6 +17,7 @@ type Config struct {
 
 	Listen                         string
 	InsecureListenAnywhere         bool
+	Beside                         bool
 	BasePath                       string
 	Console                        bool
 	FrontDoor                      []string

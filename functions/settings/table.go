@@ -279,6 +279,11 @@ var Table = []Setting{
 		field: func(c *Config) any { return &c.Data },
 	},
 	{
+		Env: "LEASEHOLD_BESIDE", Group: groupSQLite, Type: Switch, Entries: Serve,
+		Help:  "Start although another server runs on the same database: both share it. Without it, such a server does not start.",
+		field: func(c *Config) any { return &c.Beside },
+	},
+	{
 		Env: "LEASEHOLD_PROJECT", Group: groupFirestore, Type: Text, Placeholder: "ID", Also: "GOOGLE_CLOUD_PROJECT",
 		Entries: onFirestore,
 		Help:    "Google Cloud project of the database. Without it: GOOGLE_CLOUD_PROJECT, then the project of the credentials.",

@@ -38,10 +38,9 @@ const Prefix = "lh_"
 
 // Bounds of a file.
 const (
-	MaxTokens       = 10_000
-	MaxFileBytes    = 8 << 20
-	MaxSubjectBytes = 200 // subjects become owners of leases
-	MaxNoteBytes    = 1000
+	MaxTokens    = 10_000
+	MaxFileBytes = 8 << 20
+	MaxNoteBytes = 1000
 )
 
 // Token is what the file says of a token.
@@ -96,7 +95,7 @@ func (t Token) validate() error {
 	case err != nil || len(sum) != sha256.Size:
 		return errors.New("sha256 must be the SHA-256 of the token, in 64 hexadecimal digits")
 	}
-	if err := field.Text("subject", t.Subject, MaxSubjectBytes); err != nil {
+	if err := field.Text("subject", t.Subject, httpapi.MaxSubjectBytes); err != nil {
 		return err
 	}
 	if err := field.OptionalText("note", t.Note, MaxNoteBytes); err != nil {

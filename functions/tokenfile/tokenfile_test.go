@@ -367,7 +367,7 @@ func TestRead(t *testing.T) {
 		file(one("Subject", `"s"`)):              `Subject is not a member of this token`,
 		file(one("x", `5`)):                      `token 1 ("a"): x is not a member of this token`,
 		file(`{"id":"b",` + one()[1:]):           "id is given twice",
-		file(one("subject", `"`+strings.Repeat("s", 201)+`"`)): "subject",
+		file(one("subject", `"`+strings.Repeat("s", 513)+`"`)): "subject",
 		file(one("note", `"`+strings.Repeat("n", 1001)+`"`)):   "note",
 		file(one("id", `"`+strings.Repeat("i", 64)+`"`)):       "",
 		file(one("id", `"`+strings.Repeat("i", 65)+`"`)):       "id must be 1 to 64 letters",

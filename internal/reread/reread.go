@@ -1,9 +1,10 @@
 // Package reread keeps what a program has read from files up to date: tokens, certificates and secrets are replaced
 // while programs that use them run.
 //
-// Files are read again when they have changed: when one of them is another file, or has another time or size. What
-// cannot be read, because a file is half written, empty or not there for a moment, changes nothing until it can. No one
-// waits for a file system that does not answer for longer than [File.Every].
+// Files are read again when they have changed: when one of them is another file, has another time or size, or was
+// written and given the time that it had. What cannot be read, because a file is half written, empty or not there for a
+// moment, changes nothing until it can. No one waits for a file system that does not answer for longer than
+// [File.Every].
 package reread
 
 import (
@@ -128,5 +129,6 @@ func unchanged(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() &&
+		changedAt(a) == changedAt(b)
 }

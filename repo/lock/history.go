@@ -209,7 +209,7 @@ func (l formerLease) past(token int64, next formerLease) Past {
 		p.Ended, p.EndedAt, p.By = EndedForced, l.ReleasedAt, l.By
 	case !l.ReleasedAt.IsZero():
 		p.Ended, p.EndedAt = EndedReleased, l.ReleasedAt
-	case l.ExpiresAt.After(next.AcquiredAt):
+	case l.replacedAt(next.AcquiredAt):
 		p.Ended, p.EndedAt, p.By = EndedReplaced, next.AcquiredAt, next.Owner
 	}
 	return p
@@ -218,6 +218,11 @@ func (l formerLease) past(token int64, next formerLease) Past {
 // expired reports whether the lease is remembered, and had expired without a release when the next one was acquired.
 func (l formerLease) expired(next time.Time) bool {
 	return l.Owner != "" && l.ReleasedAt.IsZero() && !l.ExpiresAt.After(next)
+}
+
+// replacedAt reports whether the lease is remembered, and lasted when the next one was acquired, which ended it.
+func (l formerLease) replacedAt(next time.Time) bool {
+	return l.Owner != "" && l.ReleasedAt.IsZero() && l.ExpiresAt.After(next)
 }
 
 // history are the leases that have ended, as a document of either form remembers them, the latest first. In plain form

@@ -130,6 +130,9 @@ type Outcome struct {
 	// [rule.Observer] or with [Options].HandedOver: on others it is false. The lock must remember that lease.
 	TookOver bool
 
+	// Replaced says that the lease before lasted, and that the acquire ended it, as both were acquired with Replace.
+	Replaced bool
+
 	// CountedAnew says that the command found an end further ahead than it can be, and counted it from now, of an acquire:
 	// the store's clock was wrong when it was written, see [rule.When.Impossible].
 	CountedAnew bool

@@ -199,7 +199,9 @@ func (c Acquire) Granted(s State, w rule.When) Outcome {
 		return c.outcomeOf(s, w)
 	}
 	o := c.ok(s, w).rejectLate(w)
-	o.TookOver = o.Code == OK && c.observed && s.Former[0].expired(s.AcquiredAt)
+	before := s.Former[0]
+	o.TookOver = o.Code == OK && c.observed && before.expired(s.AcquiredAt)
+	o.Replaced = o.Code == OK && c.Replace && before.replacedAt(s.AcquiredAt)
 	return o
 }
 

@@ -289,6 +289,7 @@ func (c Acquire) GrantedFallback(found, s State, decided, w rule.When) Outcome {
 		o.Detail = cmp.Or(o.Detail, countedAnew)
 	}
 	o.TookOver = o.Code == OK && c.observed && c.takesOver(found, s, decided)
+	o.Replaced = o.Code == OK && c.Replace && s.replacedBy(o.Lease.Token-1) != ""
 	return o
 }
 

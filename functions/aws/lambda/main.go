@@ -99,7 +99,7 @@ func openAPI(ctx, starting context.Context, environ []string, log *slog.Logger) 
 		fronts = append(fronts, aws.FrontDoor(name))
 	}
 	o := setup.API(c, ids, lines)
-	o.Audit, o.Build, o.Metrics = log, buildinfo.This(""), table.metrics
+	o.Audit, o.Build, o.Metrics = slog.New(httpapi.ChainAudit(log.Handler())), buildinfo.This(""), table.metrics
 	logStart(ctx, lines, c, slog.String("authentication", c.Authentication("API Gateway or IAM, as the events say")),
 		slog.Any("front_doors", c.FrontDoor))
 	api := httpapi.New(table.store, identity, o)

@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold-dev/leasehold/adapters/awssqs"
 	"github.com/leasehold-dev/leasehold/functions/aws"
 	"github.com/leasehold-dev/leasehold/functions/aws/ststoken"
+	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/functions/telemetry"
@@ -23,7 +24,7 @@ func openWorker(ctx context.Context, environ []string, log *slog.Logger) (lambda
 	if err != nil {
 		return nil, err
 	}
-	audit := log // whatever the level
+	audit := slog.New(httpapi.ChainAudit(log.Handler())) // whatever the level
 	log = telemetry.AtLeast(c.Level(), log)
 	table, err := openStore(ctx, c, log, &awsdynamodb.Options{Lazy: true, Due: []string{analysis.ExpiryField}})
 	if err != nil {

@@ -86,6 +86,9 @@ export type LockUnreadableError = CodedError<'LOCK_UNREADABLE'>
 /** STALE_TOKEN: stale fencing token. */
 export const StaleTokenError = /* @__PURE__ */ of('STALE_TOKEN')
 export type StaleTokenError = CodedError<'STALE_TOKEN'>
+/** OTHER_SUBJECT: token of another lock or run. */
+export const OtherSubjectError = /* @__PURE__ */ of('OTHER_SUBJECT')
+export type OtherSubjectError = CodedError<'OTHER_SUBJECT'>
 /** ANALYSIS_LOCKED: analysis is locked. */
 export const AnalysisLockedError = /* @__PURE__ */ of('ANALYSIS_LOCKED')
 export type AnalysisLockedError = CodedError<'ANALYSIS_LOCKED'>

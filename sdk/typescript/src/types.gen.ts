@@ -170,7 +170,13 @@ export interface components {
         };
         readonly FenceRequest: {
             readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly subject: components["schemas"]["FenceSubject"];
         };
+        /**
+         * What a token is one of: `lock/` and the key of the lock, for a permit with `#` and its number behind it; `run/` and the ID of the
+         *     run. UTF-8 without control characters, at most 320 bytes.
+         */
+        readonly FenceSubject: string;
         /**
          * Who runs it. In development mode it is required. With authentication the owner is the token's subject; a value here is
          *     a suffix of 1 to 64 letters, digits, ".", "_" and "-" that tells instances of one subject apart, giving "subject#suffix", or
@@ -861,11 +867,14 @@ export interface components {
             readonly resource: string;
             /** Lower tokens are rejected. */
             readonly highest_token: components["schemas"]["FencingToken"];
+            /** What the token is one of: tokens of others are rejected. */
+            readonly subject: string;
         };
         readonly FencePassed: {
             readonly tenant_id: string;
             readonly resource: string;
             readonly fencing_token: components["schemas"]["FencingToken"];
+            readonly subject: string;
         };
         readonly FenceReset: {
             readonly tenant_id: string;
@@ -1576,6 +1585,8 @@ export interface components {
             readonly left_off?: number;
             /** Who had it then, by token; several of a lock with other modes than exclusive. */
             readonly holders: readonly components["schemas"]["RecordedLease"][];
+            /** No event says that someone had it then, but events are missing or were changed that may have said so. */
+            readonly unknown?: boolean;
             /** The lease before, if no one had it for certain. */
             readonly before?: components["schemas"]["RecordedLease"];
             /** The lease after, if no one had it for certain. */
@@ -1659,7 +1670,7 @@ export interface components {
             readonly next_token?: number;
             /** The IDs of the events that say so. */
             readonly events: readonly string[];
-            /** Of `holders`: false if it was held only if it was renewed until then. */
+            /** Of `holders`: false if it was held only if it was renewed until then, or if events are missing or were changed that may have said that it ended. */
             readonly certain?: boolean;
         };
         readonly Health: {
@@ -1671,7 +1682,7 @@ export interface components {
          * What happened, for programs.
          * 
          */
-        readonly Code: "INVALID_ARGUMENT" | "AMBIGUOUS_PATH" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "TOO_LATE" | "CURSOR_EXPIRED" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "ALREADY_FINISHED" | "NOT_FAILED" | "NOT_READY" | "END_CHANGED" | "RUN_IN_PROGRESS" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "RUN_DIFFERS" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "RUN_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED";
+        readonly Code: "INVALID_ARGUMENT" | "AMBIGUOUS_PATH" | "UNAUTHENTICATED" | "PERMISSION_DENIED" | "NOT_OWNER" | "BAD_SIGNATURE" | "NOT_FOUND" | "UNKNOWN_SERVICE" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "LOCK_HELD" | "LOCK_NOT_HELD" | "LOCK_MODE_DIFFERS" | "LOCK_QUEUE_FULL" | "LOCK_DELAYED" | "LEASE_LOST" | "LEASE_EXPIRED" | "LEASE_RELEASED" | "LEASE_CHANGED" | "TOO_LATE" | "CURSOR_EXPIRED" | "LOCK_UNREADABLE" | "STALE_TOKEN" | "OTHER_SUBJECT" | "TOPOLOGY_UNDETERMINED" | "NO_ELIGIBLE_MEMBER" | "MEMBER_INELIGIBLE" | "STALE_EPOCH" | "ACTIVATION_EXISTS" | "ACTIVATION_LOCKED" | "ACTIVATION_FAILED" | "WRONG_PHASE" | "STATE_CHANGED" | "MEMBER_EXISTS" | "MEMBER_UNKNOWN" | "STALE_INCARNATION" | "CLUSTER_FULL" | "CLUSTER_DIFFERS" | "ANALYSIS_LOCKED" | "RUN_INTERRUPTED" | "ALREADY_FINISHED" | "NOT_FAILED" | "NOT_READY" | "END_CHANGED" | "RUN_IN_PROGRESS" | "PAYLOAD_TOO_LARGE" | "REQUEST_ID_REUSED" | "RUN_DIFFERS" | "ATTEMPT_FAILED" | "INTERNAL" | "DOCUMENT_DAMAGED" | "NOT_CONFIGURED" | "UNAVAILABLE" | "MACHINE_IDS_EXHAUSTED" | "MACHINE_ID_LIMIT" | "LOCK_LIMIT" | "RUN_LIMIT" | "PLACEMENT_LIMIT" | "RATE_LIMITED" | "OVERLOADED" | "CLOCK_SKEW" | "DEADLINE_EXCEEDED";
         /** A request that was rejected or failed (RFC 9457). */
         readonly Problem: {
             /** Where the code is explained. */

@@ -54,7 +54,7 @@ const (
 	Expired    = "expired"
 	HandedOver = "handed over" // an identity, by its member to the next one
 	TakenOver  = "taken over"  // an identity, whose member had gone by then
-	Replaced   = "replaced"    // by the next one, both acquired with replace; or the event of its end is missing
+	Replaced   = "replaced"    // by the next one, both acquired with replace
 	TooLate    = "too late"    // it was over before its holder learned of it, who did not work under it
 	Unknown    = ""            // no event says
 )
@@ -64,26 +64,48 @@ type Lease struct {
 	contracts.RecordedLease
 
 	order                int64     // its place among the leases of the thing
+	nth                  int       // of those that are known
 	from, expires, ended time.Time // zero if unknown
 	exact                bool      // ended is when it ended; else it had ended by then
 	given                bool      // by the owner before
+	replaced             bool      // it ended the lease before
 }
 
 // Answer says who had something at a time.
 type Answer struct {
 	contracts.LeaseHistory
 
+	Chain  Chain    `json:"chain"`            // which of the events are whole
 	Broken []Broken `json:"broken,omitempty"` // the first of what could not be read
 }
 
 // answer is what is known of the thing without its leases.
 func (l *Log) answer() Answer {
-	t := l.About
+	t, chain := l.About, l.chain.judge().chain
+	if chain.LeftOff = max(0, len(chain.Stretches)-mostStretches); chain.LeftOff > 0 {
+		chain.Stretches = chain.Stretches[:mostStretches]
+	}
 	return Answer{contracts.LeaseHistory{
 		Kind: t.Kind, TenantID: t.Tenant, Key: t.Key, Cluster: t.Cluster, MachineID: t.MachineID,
-		Holders: []contracts.RecordedLease{}, Events: int64(len(l.Events)), First: l.first, Last: l.last,
+		Holders: []contracts.RecordedLease{}, Events: int64(len(l.evidence())), First: l.first, Last: l.last,
 		BrokenLines: int64(l.BrokenLines),
-	}, l.Broken}
+	}, chain, l.Broken}
+}
+
+// evidence are the events about the thing without those that are not as they were written, and, where events are in
+// streams, without those that are in none.
+func (l *Log) evidence() []contracts.AuditEvent {
+	if len(l.places) != len(l.Events) || len(l.chain.of) == 0 {
+		return l.Events
+	}
+	var events []contracts.AuditEvent
+	no := l.chain.judge().false
+	for i, place := range l.places {
+		if place.stream != 0 && !no[place] {
+			events = append(events, l.Events[i])
+		}
+	}
+	return events
 }
 
 // All says who had it, from the first event to the last.
@@ -98,18 +120,24 @@ func (l *Log) All() Answer {
 
 // At says who had it at a time.
 func (l *Log) At(at time.Time) Answer {
-	a := l.answer()
+	a, chain := l.answer(), l.chain.judge()
 	a.At = stamp(at)
 	certain, later := false, false
+	var free time.Time // since when it may be that no one had it
 	for _, one := range l.leases() {
 		later = later || one.from.After(at) // and all that follow
-		switch held, sure := one.heldAt(at, l.About.Kind); {
+		held, sure := one.heldAt(at, l.About.Kind)
+		sure = sure && (one.exact || !chain.doubt(one.from, at))
+		switch {
 		case held && !later:
 			one.Certain = &sure
 			a.Holders = append(a.Holders, one.RecordedLease)
 			certain = certain || sure
 		case !later:
 			a.Before = &one.RecordedLease
+			if free = one.ended; free.After(at) || free.IsZero() {
+				free = one.from
+			}
 		case a.After == nil:
 			a.After = &one.RecordedLease
 		}
@@ -117,6 +145,7 @@ func (l *Log) At(at time.Time) Answer {
 	if certain {
 		a.Before, a.After = nil, nil
 	}
+	a.Unknown = len(a.Holders) == 0 && chain.doubt(free, at)
 	return a
 }
 
@@ -158,8 +187,9 @@ func ending(e *contracts.AuditEvent) time.Time {
 func (l *Log) leases() []Lease {
 	of := map[int64]*Lease{}
 	var all []endOfAll
-	for i := range l.Events {
-		e := &l.Events[i]
+	events := l.evidence()
+	for i := range events {
+		e := &events[i]
 		place, ofLease := l.About.order(e)
 		if ofLease {
 			one := of[place]
@@ -183,8 +213,11 @@ func (l *Log) leases() []Lease {
 	var first *endOfAll // of those behind the lease
 	for i := range slices.Backward(leases) {
 		one := &leases[i]
+		one.nth = i
 		if next := after.firstExcludedBy(one); next != nil {
-			one.endBy(next, l.About.Kind)
+			// No lease lies between two if their tokens follow each other, or all tokens between are those of leases.
+			follows := next.order-one.order == int64(next.nth-i)
+			one.endBy(next, l.About.Kind, follows, !l.chain.judge().doubt(one.from, next.from))
 		}
 		after.add(one)
 		for ; len(all) > 0 && all[0].place > one.order; all = all[1:] {
@@ -230,7 +263,7 @@ func (l *Lease) learn(e contracts.AuditEvent) {
 	l.Permit, l.TookOver = cmp.Or(e.Permit, l.Permit), l.TookOver || e.Takeover
 	l.Incarnation = cmp.Or(e.Incarnation, l.Incarnation)
 	l.Runs, l.Failures, l.Result = cmp.Or(e.Runs, l.Runs), max(e.Failures, l.Failures), cmp.Or(e.Result, l.Result)
-	l.TakenFrom = cmp.Or(l.TakenFrom, e.TakenFrom)
+	l.TakenFrom, l.replaced = cmp.Or(l.TakenFrom, e.TakenFrom), l.replaced || e.Replaced
 	if from := when(e.GrantedAt); !from.IsZero() {
 		l.from, l.GrantedAt = from, stamp(from)
 	}
@@ -324,24 +357,28 @@ func (l *Lease) end(how string, e contracts.AuditEvent) {
 	l.cite(e.ID)
 }
 
-// endBy ends the lease by the first later one that excludes it, and names that.
-func (l *Lease) endBy(next *Lease, kind string) {
+// endBy ends the lease by the first later one that excludes it, and names that. How it ended is said if the event of
+// the next one says so, and that one came next for certain; or if the lease had expired by then, and no event is
+// missing. Otherwise it is unknown: the event of its end may be missing, and that of a lease in between.
+func (l *Lease) endBy(next *Lease, kind string, follows, whole bool) {
 	l.NextOwner, l.NextToken = next.Owner, next.FencingToken
 	if !l.ended.IsZero() && !l.ended.After(next.from) {
 		return
 	}
 	l.ended, l.EndedAt = next.from, stamp(next.from)
 	switch {
+	case kind == Identity && !whole && next.TakenFrom != l.Owner:
+		l.Ended, l.exact = Unknown, false
 	case kind == Identity && next.given:
 		l.Ended, l.exact = HandedOver, true
 	case kind == Identity:
 		l.Ended, l.exact = TakenOver, false
-	case next.TookOver, !l.expires.IsZero() && !l.expires.After(next.from):
+	case follows && next.TookOver, whole && !l.expires.IsZero() && !l.expires.After(next.from):
 		l.Ended, l.exact = Expired, false
+	case follows && next.replaced:
+		l.Ended, l.exact, l.EndedBy = Replaced, true, next.Owner
 	case kind != Lock: // the event of its end is missing
 		l.Ended, l.exact = Unknown, false
-	case !l.expires.IsZero() && next.from.Before(l.expires):
-		l.Ended, l.exact, l.EndedBy = Replaced, true, next.Owner
 	}
 	l.cite(next.Events[0])
 }

@@ -28,8 +28,8 @@ const mostBroken = 100
 // mostDepth is how deep an event may lie in what an export puts around it.
 const mostDepth = 6
 
-// Log is the audit events about one thing that were read. It keeps no others, so that its memory does not grow with the
-// files.
+// Log is the audit events about one thing that were read. Of others it keeps only their place in the chain, of some 64
+// bytes.
 type Log struct {
 	About Thing
 
@@ -39,7 +39,15 @@ type Log struct {
 	Some        bool                   // there were lines or values at all, whether or not they are events
 
 	first, last contracts.Time // of all events, also about other things
-	ids         map[string]bool
+	chain       links          // of all events
+	places      []link         // of Events
+	ids         map[eventID]bool
+}
+
+// eventID tells events apart: one that was changed has the ID of the other.
+type eventID struct {
+	id   string
+	hash digest
 }
 
 // broken notes what could not be read.
@@ -256,7 +264,8 @@ func isAudit(members map[string]json.RawMessage) bool {
 // event keeps an event, unless it was read before.
 func (l *Log) event(text []byte) (why string) {
 	var e contracts.AuditEvent
-	switch err := json.Unmarshal(text, &e); {
+	var place link
+	switch covered, err := decode(text, &e); {
 	case err != nil:
 		return "it is no audit event: " + err.Error()
 	case e.Schema != contracts.AuditSchema:
@@ -265,6 +274,8 @@ func (l *Log) event(text []byte) (why string) {
 		return "it is an audit event without an ID"
 	case when(e.At).IsZero():
 		return "it is an audit event without a time"
+	default:
+		place = l.chain.add(&e, covered)
 	}
 	if l.first == "" || e.At < l.first {
 		l.first = e.At
@@ -273,11 +284,11 @@ func (l *Log) event(text []byte) (why string) {
 		return ""
 	}
 	if l.ids == nil {
-		l.ids = map[string]bool{}
+		l.ids = map[eventID]bool{}
 	}
-	if !l.ids[e.ID] {
-		l.ids[e.ID], e.MachineIDs = true, nil
-		l.Events = append(l.Events, e)
+	if id := (eventID{e.ID, place.hash}); !l.ids[id] {
+		l.ids[id], e.MachineIDs = true, nil
+		l.Events, l.places = append(l.Events, e), append(l.places, place)
 	}
 	return ""
 }

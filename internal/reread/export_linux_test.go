@@ -1,0 +1,4 @@
+package reread
+
+// ChangedAt is for tests.
+var ChangedAt = changedAt
