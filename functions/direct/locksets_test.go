@@ -63,7 +63,7 @@ func TestDoAll(t *testing.T) {
 				t.Errorf("keys %q, tokens %d and %d", s.Keys(), s.Token("a"), s.Token("b"))
 			}
 			if token, ok := fence.From(ctx); ok {
-				t.Errorf("the context carries the token %d", token)
+				t.Errorf("the context carries the lease %v", token)
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
