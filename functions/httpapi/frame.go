@@ -60,6 +60,7 @@ type frame struct {
 	origins      []string
 	outcomes     *outcomes // nil: none are remembered
 	metrics      *metrics.Metrics
+	damage       damage
 	leaving      <-chan struct{} // see Options.Leaving
 	home         string          // see Options.Home
 	folders      map[string]bool // paths of routes that end in a slash

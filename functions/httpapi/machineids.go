@@ -109,7 +109,7 @@ func (a *api) machineIDOccupancy(c call) (contracts.MachineIDOccupancy, error) {
 		if err != nil {
 			return body, machineIDError(err, "try again")
 		}
-		a.metrics.Unreadable(c.Context(), c.note.operation(), o.Unreadable.Count)
+		a.unreadable(c.Request, o.Unreadable.Count)
 		body.Spaces[i] = contracts.MachineIDSpace{
 			Space: o.Space, Units: o.Units, Leased: o.Leased, Free: o.Free, NextFree: unixMilliseconds(o.NextFree),
 			Leases:          o.Services,
@@ -131,7 +131,7 @@ func (a *api) machineIDMap(c call) (body contracts.MachineIDMap, err error) {
 	if !ok {
 		return body, contracts.Errorf(contracts.CodeNotFound, "no namespace of machine IDs has this name")
 	}
-	a.metrics.Unreadable(c.Context(), c.note.operation(), m.Unreadable.Count)
+	a.unreadable(c.Request, m.Unreadable.Count)
 	return contracts.MachineIDMap{
 		Space: m.Space, At: m.At.UnixMilli(), LongestLease: m.LongestLease.Milliseconds(), Units: m.Units,
 		Leased: m.Leased, Free: m.Free,

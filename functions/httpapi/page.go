@@ -122,7 +122,7 @@ func (a *api) passed(r *http.Request, what string, damaged []docstore.Damaged) {
 	if len(damaged) == 0 {
 		return
 	}
-	a.metrics.Unreadable(r.Context(), noteOf(r).operation(), len(damaged))
+	a.unreadable(r, len(damaged))
 	texts := make([]string, 0, mostLogged)
 	for _, d := range damaged[:min(len(damaged), mostLogged)] {
 		texts = append(texts, d.Err.Error())

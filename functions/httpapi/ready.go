@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/contracts"
+	"github.com/leasehold-dev/leasehold/functions/direct"
 	"github.com/leasehold-dev/leasehold/internal/term"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/rule"
@@ -142,6 +143,40 @@ func (f *frame) storeBehind() func(behind time.Duration) {
 	}
 }
 
+// damage counts what this process met of documents that cannot be read, since it was started.
+type damage struct {
+	mu   sync.Mutex
+	last contracts.HealthUnreadable // its Count is of all
+}
+
+// met counts documents that an operation could not read. Anyone may ask for the number, so that no document is named.
+func (d *damage) met(operation string, n int) {
+	if n < 1 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = contracts.HealthUnreadable{Count: d.last.Count + n, Operation: operation, At: direct.Time(time.Now())}
+}
+
+// said is what there is to say of them; nil if there were none.
+func (d *damage) said() *contracts.HealthUnreadable {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last.Count == 0 {
+		return nil
+	}
+	last := d.last
+	return &last
+}
+
+// unreadable counts documents that an operation passed by because they cannot be read.
+func (a *api) unreadable(r *http.Request, n int) {
+	operation := noteOf(r).operation()
+	a.metrics.Unreadable(r.Context(), operation, n)
+	a.damage.met(operation, n)
+}
+
 // BehindText says for people that the store's time is behind what it was.
 func BehindText(behind time.Duration) string {
 	return fmt.Sprintf("the store's time is %v behind the highest that it has shown: its clock was ahead, or is behind now; "+
@@ -216,9 +251,9 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
 	behind, err := a.ready.check(r.Context())
 	switch {
 	case err == nil && behind > 0:
-		return send(w, contracts.Health{Status: "ok", Warning: BehindText(behind)})
+		return send(w, contracts.Health{Status: "ok", Warning: BehindText(behind), Unreadable: a.damage.said()})
 	case err == nil:
-		return send(w, contracts.Health{Status: "ok"})
+		return send(w, contracts.Health{Status: "ok", Unreadable: a.damage.said()})
 	case errors.Is(err, docstore.ErrClockSkew):
 		return causedBy(err, contracts.CodeUnavailable,
 			"not ready: this machine's clock is off, and requests fail with CLOCK_SKEW")

@@ -256,6 +256,37 @@ func TestReadySaysThatTheStoreIsBehind(t *testing.T) {
 	})
 }
 
+// TestReadyTellsOfUnreadable: documents that requests could not read are counted by /readyz, which is ready and names
+// none of them: anyone may ask it.
+func TestReadyTellsOfUnreadable(t *testing.T) {
+	t.Parallel()
+	d := open(t, httpapi.Development{})
+	says := func(count float64, operation string) {
+		t.Helper()
+		a := d.get("/readyz")
+		u, _ := a.body["unreadable"].(map[string]any)
+		if a.status != 200 || count == 0 && u != nil || count > 0 && (u["count"] != count || u["operation"] != operation) ||
+			strings.Contains(a.raw, "secret") {
+			t.Errorf("got %d %s, want %v of %s", a.status, a.raw, count, operation)
+		}
+	}
+	d.get("/v1/tenants/acme/locks").ok(t)
+	says(0, "")
+	for i := range 3 {
+		k := docstore.Key{Kind: "locks", Tenant: "acme", ID: fmt.Sprint("secret-", i)}
+		w := docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x")}}
+		if _, err := d.store.Write(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.get("/v1/tenants/acme/locks/secret-0").refuses(t, 500, "DOCUMENT_DAMAGED", "")
+	says(1, "lock.get")
+	d.get("/v1/tenants/acme/locks").ok(t)
+	says(4, "lock.list")
+	d.get("/v1/tenants/acme/locks/other").refuses(t, 404, "NOT_FOUND", "")
+	says(4, "lock.list")
+}
+
 // TestReadinessLeavesNothing: what is written is small, in a kind of its own, and may be removed by the store.
 func TestReadinessLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

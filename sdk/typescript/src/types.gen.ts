@@ -1677,6 +1677,15 @@ export interface components {
             readonly status: "ok";
             /** Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same. */
             readonly warning?: string;
+            readonly unreadable?: components["schemas"]["HealthUnreadable"];
+        };
+        /** Of `/readyz`: how often requests to this process met documents that cannot be read, since it was started; missing if none did. Other documents work, so that the server is ready. Its log names the documents. */
+        readonly HealthUnreadable: {
+            /** A document counts each time. */
+            readonly count: number;
+            /** That met the last of them, as metrics name it, such as `lock.list`. */
+            readonly operation: string;
+            readonly at: components["schemas"]["Time"];
         };
         /**
          * What happened, for programs.
