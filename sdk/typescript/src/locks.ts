@@ -575,7 +575,8 @@ export class Lock {
     this.token = granted.token
     this.tokens = granted.tokens
     this.permit = granted.permit
-    this.subject = `lock/${[...this.tokens.keys()][0]}${this.permit ? `#${this.permit}` : ''}`
+    const [first] = granted.tokens.keys()
+    this.subject = `lock/${first}${this.permit ? `#${this.permit}` : ''}`
     // One of its own, which the keeper does not know: who has the signal has the lock, and no timer does.
     this.signal = consulting(globalThis.AbortSignal.any?.([term.signal]) ?? term.signal, () => this.#keeper.term.check())
     forgotten?.register(this, keeper, keeper)
