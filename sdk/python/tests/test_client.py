@@ -119,6 +119,24 @@ class OverTheWire(unittest.TestCase):
                 self.assertGreater(again.pop("not_after"), first.pop("not_after"))  # each try has an end of its own
                 self.assertEqual(first, again)
 
+    def test_a_fence_answers_about_the_token_that_was_asked_for(self) -> None:
+        passed = {"tenant_id": "acme", "resource": "r", "fencing_token": 7, "subject": "lock/k"}
+        lease = leasehold.FencedLease("lock/k", 7)
+        w = self.wire(http(json.dumps(passed).encode()))
+        leasehold.Client(w.url).fences("acme").check("r", lease)
+        self.assertEqual(w.body(0), {"fencing_token": 7, "subject": "lock/k"})
+        others: list[dict[str, Any]] = [{"tenant_id": "b"}, {"resource": "s"}, {"fencing_token": 8}, {"subject": "lock/other"}]
+        for other in others:
+            with self.subTest(str(other)), self.assertRaises(leasehold.InvalidResponseError):
+                leasehold.Client(self.wire(http(json.dumps({**passed, **other}).encode())).url, tries=1).fences("acme").check("r", lease)
+        for wrong in (7, None, "lock/k", leasehold.FencedLease("", 7), leasehold.FencedLease("k" * 321, 7)):
+            with self.subTest(str(wrong)), self.assertRaises(leasehold.InvalidSettingError):
+                leasehold.Client(w.url).fences("acme").check("r", wrong)  # type: ignore[arg-type]
+        problem = b'{"code": "OTHER_SUBJECT", "status": 409}'
+        with self.assertRaises(leasehold.OtherSubjectError) as refused:
+            leasehold.Client(self.wire(http(problem, "409 Conflict", "application/problem+json")).url).fences("acme").check("r", lease)
+        self.assertFalse(refused.exception.retryable)
+
     def test_machine_ids_that_are_broken_off_are_no_mistake_in_the_settings(self) -> None:
         """A ConfigurationError would stop a program that another try helps."""
         w = self.wire(http(b'{"leases": [', length=500))

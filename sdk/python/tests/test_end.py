@@ -278,7 +278,7 @@ class Ends(unittest.TestCase):
                 client = leasehold.Client(j.url, clock=Shifted(HOUR), tries=1)
                 j.kind, j.said = kind, lambda path, body: (503, {"code": "UNAVAILABLE"})
                 with self.assertRaises(leasehold.LeaseholdError):
-                    client.fences("t").check("r", 1)
+                    client.fences("t").check("r", leasehold.FencedLease("lock/k", 1))
                 j.kind, j.said = "", lambda path, body: None
                 client.lock_api("t").acquire("k", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
                 self.assertEqual(len(j.until(1, "/acquire")), want)

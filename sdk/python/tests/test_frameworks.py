@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import textwrap
-import threading
 import unittest
 import urllib.error
 import urllib.request
@@ -294,14 +293,12 @@ class Uvicorn(unittest.TestCase):
             framework(name)
         p = subprocess.Popen([sys.executable, "-c", textwrap.dedent(self.PROGRAM)], stderr=subprocess.PIPE, text=True)
         assert p.stderr is not None
-        self.addCleanup(p.wait)
+        self.addCleanup(p.communicate)  # once it is killed: before that no one may read, or the pipe cannot be closed
         self.addCleanup(p.kill)
         line = ""
         while "running on" not in line:
             line = p.stderr.readline()
             self.assertTrue(line, "the server has ended")
-        self.addCleanup(p.stderr.close)
-        threading.Thread(target=p.stderr.read, daemon=True).start()
         url = line.split("running on ")[1].split()[0]
 
         def ask(body: bytes) -> tuple[int, Any, Any]:

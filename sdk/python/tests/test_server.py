@@ -24,6 +24,7 @@ from typing import Any
 import leasehold
 from leasehold._time import Signal
 from leasehold.codes import NotFoundError
+from leasehold.election import Election
 from leasehold.machineids import ConfigurationError, Generator, LeaseAcquisitionError
 from leasehold.once import PermanentError, RunFailedError, RunLockedError, _background, once, run, run_async
 
@@ -129,6 +130,24 @@ class Basics(WithServer):
         self.assertGreater(spent.exception.retry_after, 0)
         with self.assertRaises(NotFoundError):
             locks.get("never")
+
+    def test_fences(self) -> None:
+        client = leasehold.Client(self.server.url)
+        fences, locks = client.fences(), client.locks()
+        with locks.hold("scheduler") as first:
+            self.assertEqual(fences.check("disk", first)["subject"], "lock/scheduler")
+        with locks.hold("scheduler") as second:
+            fences.check("disk", second)
+        with self.assertRaises(leasehold.StaleTokenError):
+            fences.check("disk", leasehold.FencedLease("lock/scheduler", first.token))
+        with locks.hold("another") as other, self.assertRaises(leasehold.OtherSubjectError):
+            fences.check("disk", other)
+        with locks.hold("pool", permits=1) as permit:
+            self.assertEqual(fences.check("pool", permit)["subject"], "lock/pool#1")
+        Election(locks, "leader").lead(lambda leader: self.assertEqual(fences.check("led", leader)["subject"], "lock/leader"))
+        run(client.runs(), "invoice-7", lambda lock: fences.check("invoices", lock)["subject"])
+        held = client.lock_api().acquire("one", {"owner_id": "me", "request_id": "r", "ttl_seconds": 30})
+        self.assertEqual(fences.check("one", held)["subject"], "lock/one")
 
     def test_replace(self) -> None:
         first = self.locks(ttl=6).hold("preview", replace=True).acquire()

@@ -35,6 +35,11 @@ export class Leader {
     return this.#lock.token
   }
 
+  /** What the term is a token of, for fences: see {@link Lock.subject}. */
+  get subject(): string {
+    return this.#lock.subject
+  }
+
   /** Is aborted before another can be elected: see {@link Lock.signal}. */
   get signal(): AbortSignal {
     return this.#lock.signal

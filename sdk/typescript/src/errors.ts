@@ -14,7 +14,7 @@ export {
   DocumentDamagedError, EndChangedError, InternalError, InvalidArgumentError, LeaseChangedError, LeaseExpiredError, LeaseLostError,
   LeaseReleasedError, LockDelayedError, LockHeldError, LockLimitError, LockModeDiffersError, LockNotHeldError, LockQueueFullError,
   LockUnreadableError, MachineIdLimitError, MachineIdsExhaustedError, MethodNotAllowedError, NotConfiguredError, NotFailedError, NotFoundError,
-  NotOwnerError, NotReadyError, OverloadedError, PayloadTooLargeError, PermissionDeniedError, RateLimitedError, RequestIdReusedError,
-  RequestTimeoutError, RunDiffersError, RunInProgressError, RunInterruptedError, RunLimitError, StaleTokenError, TooLateError, UnauthenticatedError,
+  NotOwnerError, NotReadyError, OtherSubjectError, OverloadedError, PayloadTooLargeError, PermissionDeniedError, RateLimitedError,
+  RequestIdReusedError, RequestTimeoutError, RunDiffersError, RunInProgressError, RunInterruptedError, RunLimitError, StaleTokenError, TooLateError, UnauthenticatedError,
   UnavailableError, UnknownServiceError, apiError,
 } from './codes.gen.js'

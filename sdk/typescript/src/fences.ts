@@ -11,7 +11,14 @@ import { text, token as isToken } from './lease.js'
 import type { AbortSignal } from './platform.js'
 import { Scope, callTime, pauseBefore, tryTime } from './time.js'
 
-export { StaleTokenError } from './codes.gen.js'
+export { OtherSubjectError, StaleTokenError } from './codes.gen.js'
+
+/** A fencing token and what it is one of: a `Lock`, a `Leader` and a `Run` are such leases. */
+export interface FencedLease {
+  /** `lock/` and the key of the lock, with `#` and its number for a permit; `run/` and the ID of the run. */
+  readonly subject: string
+  readonly token: number
+}
 
 /** What ends a call. */
 export interface FenceOptions {
@@ -35,14 +42,19 @@ export class Fences {
   }
 
   /**
-   * Passes a fencing token by the resource's fence.
+   * Passes the fencing token of a lock or a run by the resource's fence.
    *
-   * @throws StaleTokenError if a higher token was seen, which is its `problem.highest_token`: the holder of this one must stop
+   * @throws StaleTokenError if a higher token was seen, which is its `problem.highest_token`: the holder of this one must stop;
+   *   OtherSubjectError if tokens of another lock or run were seen, which have no order with this one
    */
-  async check(resource: string, token: number, options: FenceOptions = {}): Promise<void> {
+  async check(resource: string, lease: FencedLease, options: FenceOptions = {}): Promise<void> {
+    checkObject('lease', lease)
+    const { subject, token } = lease
     checkNumber('token', token, 1, 2 ** 53, 1)
-    const got = await this.#call('POST', resource, '/check', { fencing_token: token }, options)
+    checkText('subject', subject, 320)
+    const got = await this.#call('POST', resource, '/check', { fencing_token: token, subject }, options)
     isToken(got['fencing_token'], token)
+    text(got['subject'], 'subject', subject)
   }
 
   /** Reads the highest token that the resource's fence has seen; undefined if it has seen none. */

@@ -61,6 +61,8 @@ export interface IdempotencyOptions<Q> {
 export interface Idempotent {
   /** The fencing token: pass it on to whatever the handler writes to. */
   readonly token: number
+  /** What the token is one of, for fences: see `Run.subject`. */
+  readonly subject: string
   /** Is aborted when the lock of the run is lost: stop then. */
   readonly signal: AbortSignal
   /** Says that the handler has no effect and will have none: its response is sent and not stored. */
@@ -242,9 +244,9 @@ export class Idempotency<Q extends object = Request> {
   }
 
   /** Runs the handler, and says what came of it. */
-  async #perform(c: Call<Q>, { token, signal }: Run): Promise<Made> {
+  async #perform(c: Call<Q>, { token, subject, signal }: Run): Promise<Made> {
     let nothing = false
-    const run = { token, signal, nothingDone: () => void (nothing = true) }
+    const run = { token, subject, signal, nothingDone: () => void (nothing = true) }
     const outer = inside.get(c.of)
     inside.set(c.of, { run, ids: [...(outer?.ids ?? []), c.id] })
     let response: Response | undefined

@@ -554,6 +554,8 @@ export class Lock {
   readonly key: string
   /** The fencing token: higher than that of every earlier holder, and at most 2^53. Pass it on to whatever the work writes to. With several locks that of the first. */
   readonly token: number
+  /** What the token is one of, for fences: `lock/` and the key, with `#` and the permit if it has one. */
+  readonly subject: string
   /** The tokens by key. */
   readonly tokens: ReadonlyMap<string, number>
   /** Which permit is held, from 1; 0 if the lock has none. */
@@ -573,6 +575,8 @@ export class Lock {
     this.token = granted.token
     this.tokens = granted.tokens
     this.permit = granted.permit
+    const [first] = granted.tokens.keys()
+    this.subject = `lock/${first}${this.permit ? `#${this.permit}` : ''}`
     // One of its own, which the keeper does not know: who has the signal has the lock, and no timer does.
     this.signal = consulting(globalThis.AbortSignal.any?.([term.signal]) ?? term.signal, () => this.#keeper.term.check())
     forgotten?.register(this, keeper, keeper)

@@ -58,6 +58,8 @@ export interface Run {
   readonly id: string
   /** The fencing token: pass it on to whatever the work writes to. */
   readonly token: number
+  /** What the token is one of, for fences: `run/` and the ID. */
+  readonly subject: string
   /** Runs begun since the last that ended by itself, with this one; above 1 it is a takeover. */
   readonly runs: number
   /** Runs that failed before. */
@@ -338,7 +340,7 @@ export class Runs {
           if (got['acquired'] !== true) bad('it does not say whether the run was granted')
           owner(got['owner_id'], this.#server.owner)
           const remaining = count(got['remaining_ms'], 'remaining_ms', 1)
-          const run = { id, token: token(got['fencing_token']), runs: count(got['runs'], 'runs'), failures: count(got['failures'], 'failures') }
+          const run = { id, subject: `run/${id}`, token: token(got['fencing_token']), runs: count(got['runs'], 'runs'), failures: count(got['failures'], 'failures') }
           if (until(clock, endOf(asked, remaining)) <= 0) throw apiError({ code: 'LEASE_EXPIRED', status: 409, detail: 'the lock expired before the response arrived' })
           open = false
           return { run, asked, remaining }

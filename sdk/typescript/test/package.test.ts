@@ -34,7 +34,7 @@ export async function work(url: string, provider: LeaseProvider): Promise<string
   for await (const l of locks.list({ prefix: 'deploy' })) if (await locks.locked(l.lock_key)) await locks.acquire(l.lock_key, { wait: FOREVER })
   const term: number = await requestAll(locks, ['a', 'b'], async (lock: Lock) => lock.tokens.size)
   const election = new Election(locks, 'scheduler', { ttl: 10_000 })
-  await election.lead((leader: Leader) => new Fences({ url, tenant: 'acme' }).check('disk', leader.token + term))
+  await election.lead((leader: Leader) => new Fences({ url, tenant: 'acme' }).check('disk', term ? leader : { subject: leader.subject, token: leader.token }))
   for await (const { leader, error } of election.observe()) if (!(leader satisfies Observation["leader"]) || error instanceof RunDiffersError) break
   const token: number = await locks.request('deploy', (lock: Lock) => lock.token)
   const runs = new Runs({ url, tenant: 'acme' })
@@ -116,7 +116,7 @@ test('runs with import and with require, and exports what users need', () => {
       'NoProviderError', 'PublicIds', 'TimeRangeError', 'decodeId', 'defaultLayout', 'firstId', 'formatId', 'idBytes', 'idFromBase32', 'idToBase32', 'parseId'],
     ['LockError', 'acquireProjectLock', 'createProjectLock', 'releaseProjectLock', 'renewProjectLock', 'subscribeLockEvents', 'withProjectLock'],
     ['Election', 'Leader'],
-    ['Fences', 'StaleTokenError'],
+    ['Fences', 'OtherSubjectError', 'StaleTokenError'],
     ['Idempotency', 'hono', 'idempotent', 'node', 'storeOutcome', 'storeSuccess'],
     ['batch', 'lambda'],
     ['tokenFile'],

@@ -10,7 +10,7 @@ import { after, before, describe, test } from 'node:test'
 import { LockHeldError, LockLostError, Locks, type LockEvent } from '../src/index.js'
 import { acquireAll, requestAll } from '../src/sets.js'
 import { Election } from '../src/election.js'
-import { Fences, StaleTokenError } from '../src/fences.js'
+import { Fences, OtherSubjectError, StaleTokenError } from '../src/fences.js'
 import { IdGenerator, decodeId } from '../src/ids.js'
 import { Runs } from '../src/once.js'
 import { systemClock } from '../src/time.js'
@@ -81,7 +81,7 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     const led: string[] = []
     const lead = (locks: Locks) => new Election(locks, 'scheduler', { metadata: { owner: locks.owner } }).lead(async (leader) => {
       led.push(locks.owner)
-      await fences.check('disk', leader.token)
+      await fences.check('disk', leader)
       const seen = await new Election(locks, 'scheduler').leader()
       assert.deepEqual([seen?.owner, seen?.metadata], [locks.owner, { owner: locks.owner }])
       return leader.token
@@ -89,7 +89,12 @@ describe('against leasehold serve', { skip: withoutGo, timeout: 170_000 }, () =>
     const terms = await Promise.all([lead(ann), lead(bob)])
     assert.deepEqual(led.sort(), ['ann', 'bob'])
     assert.equal(await fences.get('disk'), Math.max(...terms))
-    await assert.rejects(fences.check('disk', Math.min(...terms)), StaleTokenError)
+    await assert.rejects(fences.check('disk', { subject: 'lock/scheduler', token: Math.min(...terms) }), StaleTokenError)
+    await assert.rejects(ann.request('another', (lock) => fences.check('disk', lock)), OtherSubjectError)
+    await ann.request('pool', { permits: 1 }, (lock) => fences.check('pool', lock))
+    await assert.rejects(fences.check('pool', { subject: 'lock/pool', token: terms[0] ?? 0 }), OtherSubjectError)
+    await new Runs(options).run('invoice-7', async (run) => void (await fences.check('invoices', run)))
+    assert.ok(await fences.get('invoices'))
     assert.equal(await fences.get('tape'), undefined)
     for await (const { leader } of new Election(bob, 'scheduler').observe()) {
       assert.equal(leader, null)

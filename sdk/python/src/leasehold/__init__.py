@@ -20,8 +20,8 @@ Give me IDs (:mod:`leasehold.machineids`):
 
 from ._http import Headers, Response
 from ._transport import HTTPTransport, Request, Transport
-from .client import Client, Fences, HeldLease, LockAPI, new_request_id
-from .codes import LockHeldError, LockQueueFullError, RequestIdReusedError, RunDiffersError, StaleTokenError
+from .client import Client, Fenced, FencedLease, Fences, HeldLease, LockAPI, new_request_id
+from .codes import LockHeldError, LockQueueFullError, OtherSubjectError, RequestIdReusedError, RunDiffersError, StaleTokenError
 from .errors import (
     ApiError, ClosedError, EventLoopError, InvalidResponseError, InvalidSettingError, LeaseholdError, LockLostError, MaxHoldError, NoResponseError,
     NotReleasedError, ReleasedError, UnknownOutcomeError,
@@ -31,8 +31,8 @@ from .locks import FOREVER, Event, Hold, Lock, Locks, LockSet
 __version__ = "0.1.0"
 
 __all__ = [
-    "ApiError", "Client", "ClosedError", "Event", "EventLoopError", "FOREVER", "Fences", "HTTPTransport", "Headers", "HeldLease", "Hold",
+    "ApiError", "Client", "ClosedError", "Event", "EventLoopError", "FOREVER", "Fenced", "FencedLease", "Fences", "HTTPTransport", "Headers", "HeldLease", "Hold",
     "InvalidResponseError", "InvalidSettingError", "LeaseholdError", "Lock", "LockAPI", "LockHeldError", "LockLostError", "LockQueueFullError", "LockSet",
-    "Locks", "MaxHoldError", "NoResponseError", "NotReleasedError", "ReleasedError", "Request", "RequestIdReusedError", "Response", "RunDiffersError",
+    "Locks", "MaxHoldError", "NoResponseError", "NotReleasedError", "OtherSubjectError", "ReleasedError", "Request", "RequestIdReusedError", "Response", "RunDiffersError",
     "StaleTokenError", "Transport", "UnknownOutcomeError", "new_request_id",
 ]

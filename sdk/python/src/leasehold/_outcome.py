@@ -146,6 +146,11 @@ def same_owner(asked: str, got: str) -> None:
         raise InvalidResponseError(f"the lease belongs to {got!r}, not to {asked!r}")
 
 
+def subject_of_lock(key: str, permit: int) -> str:
+    """What a fence knows the tokens of a lock by: each permit has tokens of its own."""
+    return f"lock/{key}#{permit}" if permit else f"lock/{key}"
+
+
 def same_token(asked: int, got: int) -> None:
     if got <= 0 or got != asked:
         raise InvalidResponseError(f"the lease has the fencing token {got}, not {asked}")

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 from . import _check, _end, _outcome, codes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .machineids import MachineIDs
     from .once import Analyses, Runs
 
-__all__ = ["Client", "Fences", "HeldLease", "LockAPI", "new_request_id"]
+__all__ = ["Client", "Fenced", "FencedLease", "Fences", "HeldLease", "LockAPI", "new_request_id"]
 
 T = TypeVar("T")
 
@@ -392,6 +392,11 @@ class HeldLease:
         return self.lease["fencing_token"]
 
     @property
+    def subject(self) -> str:
+        """What the token is one of, for fences."""
+        return _outcome.subject_of_lock(self.lease["lock_key"], self.lease.get("permit", 0))
+
+    @property
     def remaining(self) -> float:
         """Seconds that the lease lasts from now on, at least; 0 or less means that it has expired.
 
@@ -647,6 +652,24 @@ def list_of(tokens: Mapping[str, int]) -> Sequence[str]:
     return list(tokens)
 
 
+class Fenced(Protocol):
+    """A fencing token and what it is one of: a lock, a leader and the lock of a run are such. In another process, a :class:`FencedLease` is."""
+
+    @property
+    def subject(self) -> str: ...
+
+    @property
+    def token(self) -> int: ...
+
+
+class FencedLease(NamedTuple):
+    """A fencing token that was passed on, with what it is one of."""
+
+    subject: str
+    """``lock/`` and the key of the lock, with ``#`` and its number for a permit; ``run/`` and the ID of the run."""
+    token: int
+
+
 class Fences:
     """The fences of one tenant, for resources that cannot compare fencing tokens themselves."""
 
@@ -654,17 +677,22 @@ class Fences:
         self._client = client
         self.tenant = tenant
 
-    def check(self, resource: str, token: int, *, timeout: float | None = None) -> FencePassed:
-        """Pass a fencing token by the resource's fence.
+    def check(self, resource: str, lease: Fenced, *, timeout: float | None = None) -> FencePassed:
+        """Pass the fencing token of a lock, a leader or a run by the resource's fence.
 
-        :class:`~leasehold.codes.StaleTokenError` means that a higher token was seen and that the holder of this one must stop.
+        :class:`~leasehold.codes.StaleTokenError` means that a higher token was seen and that the holder of this one must stop,
+        :class:`~leasehold.codes.OtherSubjectError` that tokens of another lock or run were seen, which have no order with this one.
         """
+        subject, token = getattr(lease, "subject", None), getattr(lease, "token", None)
+        body: dict[str, Any] = {"fencing_token": _check.whole("token", token), "subject": _check.text("subject", subject, 320)}
 
         def valid(got: dict[str, Any]) -> None:
             if got.get("tenant_id") != self.tenant or got.get("resource") != resource:
                 raise InvalidResponseError(f"it is about the fence of {got.get('resource')!r}, which was not asked for")
-            _outcome.same_token(token, got.get("fencing_token", 0))
+            _outcome.same_token(body["fencing_token"], got.get("fencing_token", 0))
+            if got.get("subject") != subject:
+                raise InvalidResponseError(f"it is about a token of {got.get('subject')!r}, not of {subject!r}")
 
         path = f"/v1/tenants/{segment(self.tenant, 'tenant')}/fences/{segment(resource, 'resource')}/check"
-        got, _ = self._client.call("POST", path, {"fencing_token": token}, FencePassed, valid, timeout=timeout)
+        got, _ = self._client.call("POST", path, body, FencePassed, valid, timeout=timeout)
         return cast(FencePassed, got)

@@ -53,6 +53,11 @@ class Leader:
         """The fencing token of this leadership: higher than that of every earlier one."""
         return self._lock.token
 
+    @property
+    def subject(self) -> str:
+        """What the token is one of, for fences."""
+        return self._lock.subject
+
     def check(self) -> None:
         """Raise LockLostError if the leadership is lost, which is before another can be elected. It costs no request."""
         self._lock.check()

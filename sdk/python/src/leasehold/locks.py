@@ -1334,6 +1334,11 @@ class Lock(_Handle):
         return self._keeper._token
 
     @property
+    def subject(self) -> str:
+        """What the token is one of, for fences: ``lock/`` and the key, with ``#`` and the permit if it has one."""
+        return _outcome.subject_of_lock(self.key, self.permit)
+
+    @property
     def permit(self) -> int:
         """Which permit is held, from 1 to permits; 0 if the lock has none. The tokens of one permit only ever increase."""
         return self._keeper._permit

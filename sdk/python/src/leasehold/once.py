@@ -398,6 +398,8 @@ class RunLock:
         self.run_id = held.run_id
         self.token = held.token
         """The fencing token: pass it on to whatever the work writes to."""
+        self.subject = f"run/{held.run_id}"
+        """What the token is one of, for fences."""
         self._has_expired = False  # by the clocks of this process, which may be early
         self._term = Term(clock, end, expired=self._expired, inherited=f"run {held.run_id!r} is the parent's of this process")
         self.lost: threading.Event = self._term.lost

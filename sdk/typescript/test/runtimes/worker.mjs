@@ -17,7 +17,7 @@ const server = async (url, init) => {
     return json({ leases: [{ id: 5, created: Date.now(), expired: Date.now() + 60_000, secret: 's', customEpoch: 1767225600000, bitReserve: 1, bitTs: 41, bitId: 14, bitSeq: 8 }] })
   }
   if (init.method === 'DELETE') return new Response(null, { status: 204 })
-  if (what === 'check') return json({ tenant_id: 'acme', resource: name, fencing_token: body.fencing_token })
+  if (what === 'check') return json({ tenant_id: 'acme', resource: name, fencing_token: body.fencing_token, subject: body.subject })
   if (name === 'lock-sets') {
     const leases = body.leases ?? body.lock_keys.map((lock_key, i) => ({ lock_key, fencing_token: i + 1 }))
     return json({ tenant_id: 'acme', owner_id: body.owner_id, state: what === 'release' ? 'RELEASED' : 'ACTIVE', expires_at: new Date(Date.now() + 30_000).toISOString(), remaining_ms: 30_000, leases })
@@ -52,7 +52,7 @@ export default {
   async test() {
     same(await locks.request('deploy', (lock) => (lock.check(), lock.token)), 7)
     same(await requestAll(locks, ['a', 'b'], (lock) => lock.tokens.size), 2)
-    await election.lead((leader) => fences.check('disk', leader.token))
+    await election.lead((leader) => fences.check('disk', leader))
     same(/^js-[0-9a-f]{12}$/.test(locks.owner), true)
     same(await runs.once('order', { total: 12 }, () => 'done'), 'done')
     for (const headers of [{}, { 'content-type': 'application/x-www-form-urlencoded' }]) {
