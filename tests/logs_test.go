@@ -83,7 +83,7 @@ func TestLogOfAServer(t *testing.T) {
 		if !slices.Equal(outcomes, []any{"ok", "LOCK_HELD"}) {
 			t.Errorf("%s: %v", format, outcomes)
 		}
-		if all := membersOf(t, string(events)); len(all) != 1 || all[0]["msg"] != "audit" || all[0]["trace_id"] != traceID {
+		if all := membersOf(t, string(events)); len(all) != 2 || all[0]["msg"] != "audit" || all[0]["trace_id"] != traceID {
 			t.Errorf("%s: audit events %s", format, events)
 		}
 	}

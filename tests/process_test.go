@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -202,7 +203,11 @@ func launch(t *testing.T, env []string, args ...string) *process {
 func launchOf(t *testing.T, program string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(program, args...), ended: make(chan error, 1)}
-	p.cmd.Env = append(append(environment(), patient, besides), env...)
+	p.cmd.Env = append(append(environment(), patient), env...)
+	if on := strings.Join(append(slices.Clone(env), args...), " "); !strings.Contains(on, "--store") &&
+		!strings.Contains(on, "LEASEHOLD_STORE=") || strings.Contains(on, "sqlite") {
+		p.cmd.Env = append(p.cmd.Env, besides)
+	}
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -209,7 +209,7 @@ func (c *caller) everything() {
 	c.call("POST", "/v1/tenants/acme/lock-sets/acquire", object{"request_id": "1", "owner_id": "o",
 		"lock_keys": []string{"x", "y"}, "ttl_seconds": 60})
 
-	c.call("POST", "/v1/tenants/acme/fences/f/check", object{"fencing_token": token})
+	c.call("POST", "/v1/tenants/acme/fences/f/check", object{"fencing_token": token, "subject": "lock/k"})
 	c.call("GET", "/v1/tenants/acme/fences/f", nil)
 	c.call("POST", "/v1/tenants/acme/fences/f/reset", object{"owner_id": "admin", "highest_token": token,
 		"reason": "test"})

@@ -328,7 +328,8 @@ func TestLocksAfterARaise(t *testing.T) {
 		"state": docstore.String("RELEASED")})
 	put(t, store, analysis.Kind, "", "a-1", docstore.Doc{"lockToken": docstore.Int(7)})
 	for _, resource := range []string{"db", "results"} {
-		put(t, store, lock.FenceKind, "acme", resource, docstore.Doc{"token": docstore.Int(7)})
+		put(t, store, lock.FenceKind, "acme", resource, docstore.Doc{"token": docstore.Int(7),
+			"token_subject": docstore.String("lock/db")})
 	}
 	if _, err := restore.RaiseTokens(t.Context(), store, restore.Options{}); err != nil {
 		t.Fatal(err)

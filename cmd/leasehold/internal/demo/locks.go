@@ -71,12 +71,12 @@ func (d *play) pausedHolder(ctx context.Context, locks *client.LockAPI) error {
 	if err != nil {
 		return err
 	}
-	passed, err := d.fence(ctx, "bob", bob.FencingToken)
+	passed, err := d.fence(ctx, "bob", key, bob.FencingToken)
 	if err != nil {
 		return err
 	}
 	d.sayf("ann", "wakes up, and believes that it still holds the lock")
-	late, err := d.fence(ctx, "ann", ann.FencingToken)
+	late, err := d.fence(ctx, "ann", key, ann.FencingToken)
 	if err != nil {
 		return err
 	}
@@ -112,9 +112,10 @@ func (d *play) take(ctx context.Context, locks *client.LockAPI, key, who string,
 	}
 }
 
-// fence sends a token to the fence before the orders, as what lies behind a lock does. The code is empty if it passed.
-func (d *play) fence(ctx context.Context, who string, token int64) (contracts.Code, error) {
-	body := fmt.Sprintf(`{"fencing_token":%d}`, token)
+// fence sends a token of a lock to the fence before the orders, as what lies behind it does. The code is empty if it
+// passed.
+func (d *play) fence(ctx context.Context, who, key string, token int64) (contracts.Code, error) {
+	body := fmt.Sprintf(`{"fencing_token":%d,"subject":"lock/%s"}`, token, key)
 	status, p, err := d.post(ctx, "/v1/tenants/"+tenant+"/fences/orders-db/check", body, nil)
 	if err != nil {
 		return "", err
