@@ -287,11 +287,11 @@ func suggestion(e Entry, name string) string {
 	return ", and no setting has a similar name: docs/reference/settings.md lists all"
 }
 
-// nearest returns the name that is most like another: the first by the alphabet of those that share most pairs of
-// letters with it. The modules of Terraform find the same one.
+// nearest returns the name that is most like another: the first by the alphabet of those that share most letters, and
+// pairs of letters, with it. The modules of Terraform find the same one.
 func nearest(name string, known []string) (string, bool) {
 	likeness := func(other string) int {
-		a, b, both := pairs(name), pairs(other), 0
+		a, b, both := letters(name), letters(other), 0
 		for pair := range a {
 			if b[pair] {
 				both++
@@ -302,15 +302,16 @@ func nearest(name string, known []string) (string, bool) {
 	best := slices.MinFunc(known, func(a, b string) int {
 		return cmp.Or(likeness(b)-likeness(a), strings.Compare(a, b))
 	})
-	return best, likeness(best) >= 500
+	return best, likeness(best) >= 650
 }
 
-// pairs are the pairs of letters that follow each other in a name, without what all names begin with.
-func pairs(name string) map[string]bool {
+// letters are the letters of a name, and the pairs that follow each other in it, without what all names begin with. A
+// pair is lost where two letters have changed places, the letters are not.
+func letters(name string) map[string]bool {
 	name = "_" + strings.TrimPrefix(name, prefix) + "_"
-	all := make(map[string]bool, len(name))
+	all := make(map[string]bool, 2*len(name))
 	for i := range len(name) - 1 {
-		all[name[i:i+2]] = true
+		all[name[i:i+1]], all[name[i:i+2]] = true, true
 	}
 	return all
 }

@@ -13,12 +13,12 @@ locals {
   given = { for name, value in var.settings : name => value if value != null }
   set   = { for name, value in local.given : name => value if value != "" } # what is empty counts as not set
 
-  # A name is most like that with which it shares most pairs of letters.
+  # A name is most like that with which it shares most letters and pairs of letters.
   unknown = [for name in keys(local.given) : name if !contains(concat(keys(local.table.settings), keys(local.table.refused)), name)]
   words   = { for name in concat(local.table.names, local.unknown) : name => "_${trimprefix(upper(name), "LEASEHOLD_")}_" }
-  pairs   = { for name, word in local.words : name => toset([for i in range(length(word) - 1) : substr(word, i, 2)]) }
+  letters = { for name, word in local.words : name => toset(flatten([for i in range(length(word) - 1) : [substr(word, i, 1), substr(word, i, 2)]])) }
   nearest = { for name in local.unknown : name => split(" ", sort([for other in local.table.names :
-    format("%04d %s", 1000 - floor(2000 * length(setintersection(local.pairs[name], local.pairs[other])) / (length(local.pairs[name]) + length(local.pairs[other]))), other)
+    format("%04d %s", 1000 - floor(2000 * length(setintersection(local.letters[name], local.letters[other])) / (length(local.letters[name]) + length(local.letters[other]))), other)
   ])[0]) }
 
   # Values in a form that they may have, and of those the amounts: numbers, and durations in nanoseconds.
@@ -30,7 +30,7 @@ locals {
   fits = { for name, row in local.checked : name => local.formed[name] && try(local.amount[name] >= row.least && local.amount[name] <= row.most && local.amount[name] % try(row.step, 1) == 0, true) }
 
   problems = concat(
-    [for name, near in local.nearest : "${name} is not a setting${tonumber(near[0]) <= 500 ? ": did you mean ${near[1]}?" : ", and no setting has a similar name: docs/reference/settings.md lists all"}"],
+    [for name, near in local.nearest : "${name} is not a setting${tonumber(near[0]) <= 350 ? ": did you mean ${near[1]}?" : ", and no setting has a similar name: docs/reference/settings.md lists all"}"],
     [for name, why in local.table.refused : "${name} ${why}" if contains(keys(local.given), name)],
     [for name, row in local.table.settings : "${name} is empty, which would turn a check of callers off: set it, or remove it" if try(row.not_empty, false) && try(local.given[name], null) == ""],
     [for name, row in local.checked : "${name} is ${format("%q", local.set[name])}: it must be ${row.must}" if !local.fits[name]],
