@@ -49,12 +49,12 @@ const MaxResourceBytes = 256
 // ErrNoToken is the cause of an INVALID_ARGUMENT for a lease without a token.
 var ErrNoToken = errors.New("the lease has no fencing token")
 
-// Store remembers the lease with the highest token of each resource. [Memory] does for one process, [SQL.Store] in a database, the
-// fences of a server (client.Fences.For) and of a store of Leasehold (direct.Fences) for all that use it.
+// Store remembers the lease with the highest token of each resource. [Memory] does for one process, [SQL.Store] in a
+// database, the fences of a server (client.Fences.For) and of a store of Leasehold (direct.Fences) for all that use it.
 type Store interface {
-	// Check lets a lease pass whose token is not lower than the highest of the resource so far, and remembers it. The error
-	// STALE_TOKEN has the highest one; OTHER_SUBJECT means that leases of another lock or run were checked before. After
-	// any other error the lease must not be relied on; checking again is harmless.
+	// Check lets a lease pass whose token is not lower than the highest of the resource so far, and remembers it. The
+	// error STALE_TOKEN has the highest one; OTHER_SUBJECT means that leases of another lock or run were checked before.
+	// After any other error the lease must not be relied on; checking again is harmless.
 	Check(ctx context.Context, resource string, l Lease) error
 }
 
@@ -66,8 +66,8 @@ func With(ctx context.Context, l Lease) context.Context { return fencing.With(ct
 type Lease = fencing.Lease
 
 // From returns the lease that the context carries: that of the lock or run whose context it is, or of [With], or, in a
-// handler behind [NewHandler], the one of the request. Of several it is the innermost. A request with an Idempotency-Key
-// has the one of its run.
+// handler behind [NewHandler], the one of the request. Of several it is the innermost. A request with an
+// Idempotency-Key has the one of its run.
 func From(ctx context.Context) (l Lease, ok bool) { return fencing.From(ctx) }
 
 // MaxSubjectBytes bounds the subject of a lease: a key of a lock with its permit.

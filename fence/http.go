@@ -16,8 +16,8 @@ import (
 	"github.com/leasehold-dev/leasehold/internal/term"
 )
 
-// Header carries the fencing token of a request, as a decimal number, and SubjectHeader what it is one of, with anything
-// but printable ASCII percent-encoded, unless the options name others.
+// Header carries the fencing token of a request, as a decimal number, and SubjectHeader what it is one of, with
+// anything but printable ASCII percent-encoded, unless the options name others.
 const (
 	Header        = "Leasehold-Fencing-Token"
 	SubjectHeader = "Leasehold-Fencing-Subject"
@@ -193,9 +193,9 @@ func writeProblem(w http.ResponseWriter, e *contracts.Error) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// Transport sends the fencing token of each request's context along, and its subject, in two headers: see [From]. A request whose lock is
-// lost is not sent; the error is the cause, locks.ErrLost or once.ErrLost. This is checked when the request is sent,
-// and again by [NewHandler] at the other end.
+// Transport sends the fencing token of each request's context along, and its subject, in two headers: see [From]. A
+// request whose lock is lost is not sent; the error is the cause, locks.ErrLost or once.ErrLost. This is checked when
+// the request is sent, and again by [NewHandler] at the other end.
 type Transport struct {
 	Base          http.RoundTripper // nil is [http.DefaultTransport]
 	Header        string            // "" is [Header]

@@ -190,6 +190,7 @@ func TestHandlerOptions(t *testing.T) {
 	if err != nil || a.StatusCode != http.StatusOK {
 		t.Fatal(a, err)
 	}
+	_ = a.Body.Close()
 	h = fence.NewHandler(passes, fence.NewMemory(nil), path, &fence.HandlerOptions{
 		Header: "X-Token", AllowNone: true, OnError: func(_ *http.Request, err error) { seen = append(seen, err) },
 	})

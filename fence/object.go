@@ -22,8 +22,9 @@ type Object interface {
 	// and the lease the zero one if it has none.
 	Get(ctx context.Context) (last Lease, version string, err error)
 
-	// Put writes the object, with the token and the subject of the lease, if it has the version; an empty one means that there must be no object. The
-	// error is an [ErrChanged] if it has not. After any other error the object may have been written.
+	// Put writes the object, with the token and the subject of the lease, if it has the version; an empty one means that
+	// there must be no object. The error is an [ErrChanged] if it has not. After any other error the object may have been
+	// written.
 	Put(ctx context.Context, data []byte, l Lease, ifVersion string) error
 }
 
@@ -35,8 +36,9 @@ type ObjectOptions struct {
 }
 
 // PutObject replaces an object unless a higher token has written it, STALE_TOKEN, or a lease of another lock or run,
-// OTHER_SUBJECT. It reads the lease, compares, and writes on condition that the object has not changed since. If it has, that begins again, until ctx
-// ends: someone else has written each time. Two requests unless others write at once. Options may be nil.
+// OTHER_SUBJECT. It reads the lease, compares, and writes on condition that the object has not changed since. If it
+// has, that begins again, until ctx ends: someone else has written each time. Two requests unless others write at once.
+// Options may be nil.
 //
 // After another error of [Object.Put] the object may have been written; writing it again with the same token is
 // harmless. An object that is deleted takes its lease along: write an empty one instead, or keep a lifecycle rule from

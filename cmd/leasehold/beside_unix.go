@@ -17,7 +17,7 @@ func lockServers(f *os.File, beside bool) error {
 	flock := func(how int) (err error) {
 		controlled := raw.Control(func(fd uintptr) {
 			for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
-				err = syscall.Flock(int(fd), how) //nolint:gosec // a file descriptor is small
+				err = syscall.Flock(int(fd), how)
 			}
 		})
 		return errors.Join(controlled, err)

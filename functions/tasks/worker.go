@@ -367,7 +367,8 @@ func (w *Worker) logLine(ctx context.Context, m Message, a Result, took time.Dur
 	switch {
 	case a.Dead, a.Outcome == GateFailed, a.Outcome == Damaged:
 		level = slog.LevelError
-	case slices.Contains([]Outcome{once.Failed, once.Retry, once.NotStored, once.Lost, once.Unknown, TargetAway}, a.Outcome):
+	case slices.Contains([]Outcome{once.Failed, once.Retry, once.NotStored, once.Lost, once.Unknown, TargetAway},
+		a.Outcome):
 		level = slog.LevelWarn
 	}
 	line := []slog.Attr{

@@ -78,8 +78,8 @@ func (c Fence) Validate() error {
 		checkToken(c.Lease.Token), name("subject", c.Lease.Subject, fencing.MaxSubjectBytes))
 }
 
-// Write applies to a token that is not older than the highest so far, and is one of the same lock or run. The same token
-// passes any number of times: a holder does more than one thing.
+// Write applies to a token that is not older than the highest so far, and is one of the same lock or run. The same
+// token passes any number of times: a holder does more than one thing.
 func (c Fence) Write() docstore.Write {
 	return docstore.Write{Key: c.key(), If: FenceCond(fToken, c.Lease), Set: FenceSet(fToken, c.Lease)}
 }
@@ -119,8 +119,8 @@ func (c Fence) key() docstore.Key {
 const subjectSuffix = "_subject"
 
 // FenceCond holds for a lease whose token is not older than the one that a document keeps in a field, and is one of the
-// same lock or run, which the document keeps in a field of that name with "_subject" behind it. Put it into the write of
-// the effect, together with [FenceSet].
+// same lock or run, which the document keeps in a field of that name with "_subject" behind it. Put it into the write
+// of the effect, together with [FenceSet].
 func FenceCond(fieldName string, l fencing.Lease) docstore.Cond {
 	return docstore.Any{
 		docstore.Not{Cond: docstore.Has{Field: fieldName}},
@@ -208,8 +208,9 @@ func (c checkExisting) Refusal(highest fencing.Lease, when rule.When) FenceOutco
 // Unwrap implements [rule.Wrapper].
 func (c checkExisting) Unwrap() any { return c.Fence }
 
-// FenceReset asks a [Guard] to forget the highest token of a resource, and what it is one of: an administrator's tool for
-// a fence that a wrong token has closed, and for a resource that another lock protects from now on. Until a current token has been checked again, old ones pass.
+// FenceReset asks a [Guard] to forget the highest token of a resource, and what it is one of: an administrator's tool
+// for a fence that a wrong token has closed, and for a resource that another lock protects from now on. Until a current
+// token has been checked again, old ones pass.
 type FenceReset struct {
 	Tenant   string // tenant_id
 	Resource string // what is protected

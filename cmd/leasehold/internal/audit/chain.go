@@ -144,10 +144,14 @@ func (l *links) judge() *judgement {
 			bytes.Compare(a.hash[:], b.hash[:]), bytes.Compare(a.previous[:], b.previous[:]), cmp.Compare(a.at, b.at))
 	})
 	l.of = slices.Compact(l.of)
-	for begin, end := 0, 0; begin < len(l.of); begin = end {
-		for end = begin; end < len(l.of) && l.of[end].stream == l.of[begin].stream; end++ { //nolint:revive // counts
+	for rest := l.of; len(rest) > 0; {
+		of := rest[0].stream
+		end := slices.IndexFunc(rest, func(k link) bool { return k.stream != of })
+		if end < 0 {
+			end = len(rest)
 		}
-		j.stream(l.names[l.of[begin].stream-1], l.of[begin:end])
+		j.stream(l.names[of-1], rest[:end])
+		rest = rest[end:]
 	}
 	slices.SortFunc(j.holes, func(a, b hole) int { return cmp.Compare(a.from, b.from) })
 	apart := j.holes[:0]
