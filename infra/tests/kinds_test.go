@@ -32,7 +32,7 @@ var kinds = []aRule{
 		return unless(at(v, "server_side_encryption", 0, "enabled") == true, "it has AWS's own key, which no one can look at")
 	}},
 	{"what is kept is encrypted", []string{"aws_s3_bucket_server_side_encryption_configuration"},
-		func(p *plan, v map[string]any) string {
+		func(_ *plan, v map[string]any) string {
 			by := at(v, "rule", 0, "apply_server_side_encryption_by_default", 0)
 			algorithm, key := text(at(by, "sse_algorithm")), at(by, "kms_master_key_id")
 			return unless(algorithm == "AES256" && key == nil || algorithm == "aws:kms" && key != nil,
@@ -287,7 +287,7 @@ func mayUseKey(p *plan, v map[string]any) string {
 }
 
 // statisticOf is the statistic by which a metric of AWS says that something is wrong.
-func statisticOf(namespace, metric string) string {
+func statisticOf(namespace, _ string) string {
 	if namespace == "AWS/SQS" {
 		return "Maximum"
 	}
@@ -359,7 +359,7 @@ var (
 )
 
 // drivenOfGoogle is the same for Cloud Monitoring.
-func drivenOfGoogle(p *plan, v map[string]any) string {
+func drivenOfGoogle(_ *plan, v map[string]any) string {
 	c := at(v, "conditions", 0)
 	query := text(at(c, "condition_prometheus_query_language", 0, "query"))
 	for _, m := range ofLabels.FindAllStringSubmatch(query, -1) {
