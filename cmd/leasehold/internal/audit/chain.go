@@ -178,10 +178,13 @@ type numbered struct {
 // vouch finds the events of a stream, which are in order, for which the one after them vouches; the others are false.
 func (j *judgement) vouch(of []link) []numbered {
 	var found []numbered // the last first
-	for begin, end := 0, len(of); end > 0; end = begin {
-		for begin = end - 1; begin > 0 && of[begin-1].number == of[begin].number; begin-- { //nolint:revive // counts
+	for rest := of; len(rest) > 0; {
+		begin := len(rest) - 1
+		for begin > 0 && rest[begin-1].number == rest[begin].number {
+			begin--
 		}
-		same := of[begin:end]
+		var same []link
+		rest, same = rest[:begin], rest[begin:]
 		one := numbered{link: same[0], added: len(same) > 1, unvouched: true}
 		one.good = !one.added && one.hash != digest{}
 		if n := len(found); n > 0 && found[n-1].number == one.number+1 {
