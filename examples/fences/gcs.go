@@ -13,8 +13,8 @@ import (
 	"github.com/leasehold-dev/leasehold/fence"
 )
 
-// GCSObject is an object of Google Cloud Storage. The token and its subject are in the metadata: each write gives the object another
-// generation, on which writes are conditional.
+// GCSObject is an object of Google Cloud Storage. The token and its subject are in the metadata: each write gives the
+// object another generation, on which writes are conditional.
 type GCSObject struct{ Handle *storage.ObjectHandle }
 
 var _ fence.Object = GCSObject{}

@@ -22,9 +22,9 @@ import (
 	"github.com/leasehold-dev/leasehold/fence"
 )
 
-// S3Object is an object of S3, or of a store that speaks its protocol with conditional writes. The token and its subject are
-// the first line of the content and not in the metadata, because the ETag, on which writes are conditional, tells contents apart
-// only. (In JSON it can be a member.)
+// S3Object is an object of S3, or of a store that speaks its protocol with conditional writes. The token and its
+// subject are the first line of the content and not in the metadata, because the ETag, on which writes are conditional,
+// tells contents apart only. (In JSON it can be a member.)
 type S3Object struct {
 	Client      *s3.Client
 	Bucket, Key string
@@ -64,9 +64,8 @@ func (o S3Object) Read(ctx context.Context) (last fence.Lease, data []byte, vers
 
 // Put implements [fence.Object].
 func (o S3Object) Put(ctx context.Context, data []byte, l fence.Lease, ifVersion string) error {
-	in := &s3.PutObjectInput{
-		Bucket: &o.Bucket, Key: &o.Key, Body: bytes.NewReader(append(fmt.Appendf(nil, "%d %s\n", l.Token, l.Subject), data...)),
-	}
+	body := append(fmt.Appendf(nil, "%d %s\n", l.Token, l.Subject), data...)
+	in := &s3.PutObjectInput{Bucket: &o.Bucket, Key: &o.Key, Body: bytes.NewReader(body)}
 	if ifVersion == "" {
 		in.IfNoneMatch = aws.String("*")
 	} else {
