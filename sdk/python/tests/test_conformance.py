@@ -614,7 +614,8 @@ class Runner:
             g._stopped.set()
         end = time.monotonic() + STUCK
         while self.clock.busy() or [
-                t.name for t in threading.enumerate() if t.name.startswith("leasehold") and t.name != "leasehold watch" and t.ident not in _steps._engine.resting]:
+                t.name for t in threading.enumerate()
+                if t.name.startswith("leasehold") and t.name != "leasehold watch" and t not in self.clock.others() and t.ident not in _steps._engine.resting]:
             assert time.monotonic() < end, [t.name for t in threading.enumerate()]
             step = self.clock.next_timer()
             if not self.clock.busy() and step is not None:

@@ -113,10 +113,13 @@ class VirtualClock(Clock):
                         del self._waiting[thread]
                 self._changed.notify_all()
 
+    def others(self) -> set[threading.Thread | None]:
+        """The threads that call functions by other clocks, such as those that earlier tests have left."""
+        return {t.thread for clock, t in list(_steps._engine.timers.items()) if clock() is not self}
+
     def busy(self) -> list[str]:
-        """The threads of the client that work, but those which call functions by other clocks."""
-        engine = _steps._engine
-        others = {t.thread for clock, t in list(engine.timers.items()) if clock() is not self}
+        """The threads of the client that work, but for the others."""
+        engine, others = _steps._engine, self.others()
         with engine._changed:
             resting = set() if engine.waiting else set(engine.resting)
             watching = not engine.waiting
