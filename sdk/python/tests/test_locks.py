@@ -1008,20 +1008,24 @@ class Async(unittest.TestCase):
 
     def test_a_coroutine_that_is_thrown_away_releases(self) -> None:
         """While it waits, and while it holds the lock."""
+        holds: list[bool] = []
+
         async def use() -> None:
             async with self.locks.hold("k"):
+                holds.append(True)
                 await asyncio.get_running_loop().create_future()
 
-        for steps in (1, 20):
-            with self.subTest(steps=steps):
+        for until in (self.server.sent, holds):
+            with self.subTest(holds=until is holds):
                 self.server.sent.clear()
+                holds.clear()
 
                 def do() -> None:
                     loop = self.clock.loop()
                     coroutine = use()
                     task = loop.create_task(coroutine)
-                    for _ in range(steps):
-                        loop.call_later(0.02, loop.stop)
+                    while not until:
+                        loop.call_later(0.002, loop.stop)
                         loop.run_forever()
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
                     loop.close()
