@@ -148,7 +148,7 @@ esac`)
 	if out, err := p.run(t, "sign"); err != nil {
 		t.Errorf("sign: %v\n%s", err, out)
 	}
-	check := strings.ReplaceAll(documented(t, "**It is signed.**"), "leasehold.pub", public)
+	check := strings.ReplaceAll(documented(t, "**It is signed with a key of yours**"), "leasehold.pub", public)
 	if out, err := shell(t, dir, check); err != nil {
 		t.Errorf("what was signed: %v\n%s", err, out)
 	}

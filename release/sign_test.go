@@ -106,7 +106,7 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "leasehold.pub"), read(t, public))
-	commands := documented(t, "**It is signed.**")
+	commands := documented(t, "**It is signed with a key of yours**")
 	if n := len(strings.Split(strings.TrimSpace(commands), "\n")); n != 2 {
 		t.Errorf("%d commands, want 2:\n%s", n, commands)
 	}
@@ -290,7 +290,7 @@ func TestSignCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(folder, "leasehold.pub"), read(t, public))
-	if out, err := shell(t, folder, documented(t, "**It is signed.**")); err != nil {
+	if out, err := shell(t, folder, documented(t, "**It is signed with a key of yours**")); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 
