@@ -8,12 +8,15 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	chimiddleware "github.com/go-chi/chi/v5/middleware"
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	"github.com/gorilla/mux"
 	"github.com/labstack/echo/v4"
 	echomiddleware "github.com/labstack/echo/v4/middleware"
@@ -53,7 +56,7 @@ var ends = []string{ok, declined, broken, panicking, recovered, bare}
 
 var errBank = errors.New("the bank does not respond")
 
-// frameworks make a handler of the shop: its payments are at /pay/{how} and, in a group in a group, at /a/b/pay/{how}.
+// all make a handler of the shop: its payments are at /pay/{how} and, in a group in a group, at /a/b/pay/{how}.
 var all = map[string]func(s *shop, m *idempotency.Middleware) http.Handler{
 	"net/http": func(s *shop, m *idempotency.Middleware) http.Handler {
 		inner := http.NewServeMux()
@@ -119,6 +122,15 @@ var all = map[string]func(s *shop, m *idempotency.Middleware) http.Handler{
 		e.POST("/pay/:how", inside, pay)
 		e.Group("/a").Group("/b").POST("/pay/:how", inside, pay)
 		return e
+	},
+	"fiber": func(s *shop, m *idempotency.Middleware) http.Handler { // handlers of net/http, mounted one by one
+		pay := adaptor.HTTPHandler(m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.plain(w, path.Base(r.URL.Path))
+		})))
+		e := fiber.New()
+		e.Post("/pay/:how", pay)
+		e.Group("/a").Group("/b").Post("/pay/:how", pay)
+		return adaptor.FiberApp(e)
 	},
 	"echo": func(s *shop, m *idempotency.Middleware) http.Handler {
 		pay := func(c echo.Context) error {
