@@ -785,7 +785,7 @@ type AnalysisFinishRequest struct {
 	// that whole name as a grant returned it.
 	OwnerID RunOwnerID `json:"owner_id,omitempty"`
 
-	// Result With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed.
+	// Result With READY, the result or where it is, in up to 256 KiB. Left out, the document's is not changed.
 	Result string `json:"result,omitempty"`
 
 	// Status How an analysis ended. Any other status, or none, is unfinished.
@@ -2457,7 +2457,7 @@ type RunFinishRequest struct {
 	// that whole name as a grant returned it.
 	OwnerID RunOwnerID `json:"owner_id,omitempty"`
 
-	// Result With READY, the result, in up to 32 KiB. Callers that begin the run later get it.
+	// Result With READY, the result, in up to 256 KiB. Callers that begin the run later get it.
 	Result string `json:"result,omitempty"`
 
 	// Status How an analysis ended. Any other status, or none, is unfinished.

@@ -41,7 +41,7 @@
 // A handler that returns and wrote nothing is a failed one: see [ErrNoResponse].
 //
 // What came of a handler that began, also 5xx and a panic, unless it says that nothing was done: see
-// [StoreOutcome], [NothingDone] and [StoreSuccess]. The status, the body and chosen header fields, 32 KiB in all.
+// [StoreOutcome], [NothingDone] and [StoreSuccess]. The status, the body and chosen header fields, 256 KiB in all.
 // Of a response that is larger, only the status is: the first caller gets it whole, and later ones get 409 with the
 // code IDEMPOTENT_RESPONSE_NOT_STORED. The middleware holds responses in memory until they are stored, so that
 // handlers cannot stream, hijack the connection or send trailers. docs/guides/idempotency.md has the details.

@@ -327,7 +327,7 @@ func TestWithoutKey(t *testing.T) {
 func TestBodies(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	const line = len(
-		`{"v":1,"status":200,"header":"Content-Type=text%2Fplain%3B+charset%3Dutf-8","body":"text","bytes":32000}`) + 1
+		`{"v":1,"status":200,"header":"Content-Type=text%2Fplain%3B+charset%3Dutf-8","body":"text","bytes":262000}`) + 1
 	for name, c := range map[string]struct {
 		body  string
 		whole bool
@@ -335,7 +335,8 @@ func TestBodies(t *testing.T) {
 		"empty": {"", true}, "text": {"höhe\n\"x\"", true}, "bytes": {"\x00\xff\xfe", true}, "NUL": {"a\x00b", true},
 		"newlines":     {"\n\n", true},
 		"at the bound": {long(once.MaxResultBytes - line), true}, "beyond": {long(once.MaxResultBytes - line + 1), false},
-		"bytes beyond": {strings.Repeat("\xff", 24<<10), false},
+		"ten times":    {long(10 * once.MaxResultBytes), false},
+		"bytes beyond": {strings.Repeat("\xff", once.MaxResultBytes*3/4), false},
 	} {
 		var warned int
 		h := middleware(t, gate(docstore.NewMemory(nil)), &idempotency.Options{Warn: func(*http.Request, error) { warned++ },

@@ -167,7 +167,7 @@ func TestDoResultThatCannotBeKept(t *testing.T) {
 		"no way back":               {oneWay{1}, "no way back"},
 		"a panic on the way back":   {noWay{1}, "a method of the result panicked: no way back"},
 		"an error":                  {errors.New("a result"), "cannot unmarshal"},
-		"too large":                 {strings.Repeat("x", once.MaxResultBytes-1), "the result has 32769 bytes, 32768 at most"},
+		"too large":                 {strings.Repeat("x", once.MaxResultBytes-1), "the result has 262145 bytes, 262144 at most"},
 	} {
 		for end, way := range map[string]func(*fake, context.CancelFunc){
 			"":              func(*fake, context.CancelFunc) {},

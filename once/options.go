@@ -20,7 +20,7 @@ import (
 const (
 	MaxTTL         = 24 * time.Hour
 	MinHeartbeat   = 10 * time.Millisecond
-	MaxResultBytes = 32 << 10 // of a result; what is larger belongs elsewhere, and its address here
+	MaxResultBytes = 256 << 10 // of a result; what is larger belongs elsewhere, and its address here
 
 	maxEvery       = 3660 * 24 * time.Hour
 	maxIDBytes     = 256

@@ -227,7 +227,9 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 func TestResultsThatCannotBeStored(t *testing.T) {
 	for name, c := range map[string]struct{ result, reason string }{
 		"too large": {strings.Repeat("x", once.MaxResultBytes+1),
-			"the result has 32769 bytes, 32768 at most: keep it elsewhere and return where it is"},
+			"the result has 262145 bytes, 262144 at most: keep it elsewhere and return where it is"},
+		"ten times too large": {strings.Repeat("x", 10*once.MaxResultBytes),
+			"the result has 2621440 bytes, 262144 at most: keep it elsewhere and return where it is"},
 		"not UTF-8": {"\xff\xfe", "the result is not valid UTF-8: keep it elsewhere and return where it is"},
 	} {
 		t.Run(name, func(t *testing.T) {

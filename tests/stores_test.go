@@ -2,6 +2,7 @@ package tests
 
 import (
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/leasehold-dev/leasehold/proof/suite"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
+	"github.com/leasehold-dev/leasehold/repo/runs"
 )
 
 // newStore opens an empty store that shows the time.
@@ -81,6 +83,46 @@ func TestEachRuleOnceOnStores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			suite.EachRuleOnce(t, prepare(t))
+		})
+	}
+}
+
+// TestLargestResultOnStores: every store carries the largest result, of one byte for a character or of several, beside
+// all else that a run has, and one that is larger is refused before it gets there.
+func TestLargestResultOnStores(t *testing.T) {
+	t.Parallel()
+	const most = analysis.MaxResultBytes
+	for name, prepare := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := runs.New(prepare(t)(t, nil), nil)
+			for i, result := range []string{
+				strings.Repeat("x", most), strings.Repeat("\x01", most), strings.Repeat("\U0001f600", most/4),
+			} {
+				id := runs.ID{Tenant: strings.Repeat("t", runs.MaxTenantBytes), ID: fmt.Sprint(strings.Repeat("i", 255), i)}
+				begin := func(owner string) runs.Outcome {
+					o, err := all.Begin(unhurried(t), runs.Begin{ID: id, Owner: owner, RequestID: owner, TTLSeconds: 60,
+						Fingerprint: strings.Repeat("f", analysis.MaxFingerprintBytes)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return o
+				}
+				finish := runs.Finish{ID: id, Owner: "ann", Token: begin("ann").Grant.Token, Status: analysis.Ready}
+				for _, larger := range []int{most + 1, 10 * most} {
+					finish.Result = strings.Repeat("x", larger)
+					if _, err := all.Finish(unhurried(t), finish); err == nil || !strings.Contains(err.Error(), "262144 at most") {
+						t.Errorf("a result of %d bytes: %v", larger, err)
+					}
+				}
+				finish.Result = result
+				if o, err := all.Finish(unhurried(t), finish); err != nil || o.Code != analysis.OK {
+					t.Fatalf("%.100q: %v, %v", result, o.Code, err)
+				}
+				if o := begin("bob"); o.Code != analysis.AlreadyFinished || o.Result != result {
+					t.Errorf("%.100q: %v, %d bytes come back", result, o.Code, len(o.Result))
+				}
+			}
 		})
 	}
 }

@@ -19,7 +19,7 @@ export default {
   'lock.release': 'このリースを終了', 'lock.releases': 'ロック {key} を {owner} から取り上げます。保持者は次の更新で気づきます。それまで書き込みを守るのはフェンシングトークンだけです。すでに別のリースになっている場合は何も変更されません。',
   'lock.line': '待ち行列', 'lock.noline': '待っている人はいません。', 'lock.waits': '{time}待機', 'lock.refusedlast': '最後に拒否:', 'lock.history': '過去のリース', 'lock.nohistory': '過去のリースの記録はありません。', 'lock.requests': 'このプロセスへの最近の要求', 'lock.norequests': 'このロックへの要求は記憶されていません。更新は記憶しません。',
   'ended.released': '解放', 'ended.expired': '期限切れ', 'ended.forced': '管理者が終了', 'ended.replaced': '置き換え',
-  fence: 'フェンス', 'fence.what': 'ロックで守る資源は、トークンが最新かどうかをフェンスに確認できます。フェンスは最大のトークンを記憶し、それより小さいものを拒否します。', 'fence.resource': '資源', 'fence.look': '読む', 'fence.highest': '最大のトークン:', 'fence.none': '{resource} のトークンは記憶されていません。', 'fence.reset': 'フェンスをリセット',
+  fence: 'フェンス', 'fence.what': 'ロックで守る資源は、トークンが最新かどうかをフェンスに確認できます。フェンスは最大のトークンとその対象を記憶し、それより小さいものと、別の対象のものを拒否します。', 'fence.resource': '資源', 'fence.look': '読む', 'fence.highest': '最大のトークン:', 'fence.of': '対象:', 'fence.none': '{resource} のトークンは記憶されていません。', 'fence.reset': 'フェンスをリセット',
   'fence.resets': '{resource} のフェンスがトークン {token} を忘れます。最新のトークンが再び確認されるまで、古いものも通ります。すでに別のトークンが最大なら何も変更されません。',
 
   'state.ACTIVE': '有効', 'state.RELEASED': '解放済み', 'state.EXPIRED': '期限切れ', 'state.RUNNING': '実行中', 'state.STALE': 'ワーカー喪失', 'state.PENDING': '待機中', 'state.READY': '完了', 'state.FAILED': '失敗', 'state.FREE': '空き', 'state.LOCKED': '起動中', 'state.DRAINING': '移行中', 'state.LEFT': '退出', 'state.DEAD': '停止',

@@ -44,7 +44,7 @@ class Fence extends Component {
     return html`<${Panel} id="fence" title=${t('fence')}><p class="note">${t('fence.what')}</p>
       <${Find} id="resource" label=${t('fence.resource')} value=${value} find=${this.find} does=${t('fence.look')} />
       ${error && html`<${Failure} error=${error} />`}
-      ${fence && (fence.highest_token ? html`<p class="row">${t('fence.highest')} <span class="mono">${fence.highest_token}</span>
+      ${fence && (fence.highest_token ? html`<p class="row"><span>${t('fence.highest')} <span class="mono">${fence.highest_token}</span> ${t('fence.of')} <${Text} v=${fence.subject} mono /></span>
         ${caller.administrator && html`<button class="quiet danger" onClick=${() => this.setState({ asks: true })}>${t('fence.reset')}</button>`}</p>`
         : html`<p role="status">${t('fence.none', { resource: fence.resource })}</p>`)}
       ${asks && html`<${Dialog} title=${t('fence.reset')} what=${t('fence.resets', { resource: fence.resource, token: fence.highest_token })} does=${t('fence.reset')} act=${this.reset}

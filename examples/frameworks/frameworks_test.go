@@ -8,12 +8,15 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	chimiddleware "github.com/go-chi/chi/v5/middleware"
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	"github.com/gorilla/mux"
 	"github.com/labstack/echo/v4"
 	echomiddleware "github.com/labstack/echo/v4/middleware"
@@ -25,7 +28,19 @@ import (
 )
 
 // shop counts what its handlers did.
-type shop struct{ paid int }
+type shop struct {
+	paid int
+	pays func(how string) (string, error) // instead of the count, for whatever is none of the ways
+}
+
+// sells is the response to a payment that goes well.
+func (s *shop) sells(how string) (string, error) {
+	if s.pays != nil {
+		return s.pays(how)
+	}
+	s.paid++
+	return fmt.Sprintf("paid %d", s.paid), nil
+}
 
 // Ways in which a handler ends, by the last part of the path.
 const (
@@ -41,7 +56,7 @@ var ends = []string{ok, declined, broken, panicking, recovered, bare}
 
 var errBank = errors.New("the bank does not respond")
 
-// frameworks make a handler of the shop: its payments are at /pay/{how} and, in a group in a group, at /a/b/pay/{how}.
+// all make a handler of the shop: its payments are at /pay/{how} and, in a group in a group, at /a/b/pay/{how}.
 var all = map[string]func(s *shop, m *idempotency.Middleware) http.Handler{
 	"net/http": func(s *shop, m *idempotency.Middleware) http.Handler {
 		inner := http.NewServeMux()
@@ -88,8 +103,12 @@ var all = map[string]func(s *shop, m *idempotency.Middleware) http.Handler{
 			case panicking, recovered:
 				s.panics()
 			default:
-				s.paid++
-				c.String(http.StatusCreated, "paid %d", s.paid)
+				paid, err := s.sells(how)
+				if err != nil {
+					_ = c.AbortWithError(http.StatusInternalServerError, err)
+					return
+				}
+				c.String(http.StatusCreated, "%s", paid)
 			}
 		}
 		gin.SetMode(gin.ReleaseMode)
@@ -103,6 +122,15 @@ var all = map[string]func(s *shop, m *idempotency.Middleware) http.Handler{
 		e.POST("/pay/:how", inside, pay)
 		e.Group("/a").Group("/b").POST("/pay/:how", inside, pay)
 		return e
+	},
+	"fiber": func(s *shop, m *idempotency.Middleware) http.Handler { // handlers of net/http, mounted one by one
+		pay := adaptor.HTTPHandler(m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.plain(w, path.Base(r.URL.Path))
+		})))
+		e := fiber.New()
+		e.Post("/pay/:how", pay)
+		e.Group("/a").Group("/b").Post("/pay/:how", pay)
+		return adaptor.FiberApp(e)
 	},
 	"echo": func(s *shop, m *idempotency.Middleware) http.Handler {
 		pay := func(c echo.Context) error {
@@ -120,8 +148,11 @@ var all = map[string]func(s *shop, m *idempotency.Middleware) http.Handler{
 				s.panics()
 				return nil
 			default:
-				s.paid++
-				return c.String(http.StatusCreated, fmt.Sprintf("paid %d", s.paid))
+				paid, err := s.sells(how)
+				if err != nil {
+					return err
+				}
+				return c.String(http.StatusCreated, paid)
 			}
 		}
 		inside := echomiddleware.RecoverWithConfig(echomiddleware.RecoverConfig{DisablePrintStack: true,
@@ -162,9 +193,13 @@ func (s *shop) plain(w http.ResponseWriter, how string) {
 		}()
 		s.panics()
 	default:
-		s.paid++
+		paid, err := s.sells(how)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		w.WriteHeader(http.StatusCreated)
-		fmt.Fprintf(w, "paid %d", s.paid)
+		_, _ = io.WriteString(w, paid)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
 	"github.com/leasehold-dev/leasehold/proof/contracttest"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -219,7 +220,7 @@ func TestBadAnalysisInput(t *testing.T) {
 		ok   = `"owner_id":"ann","request_id":"r1"`
 		held = `"owner_id":"ann","fencing_token":1`
 	)
-	large := strings.Repeat("x", 32<<10+1)
+	large := strings.Repeat("x", analysis.MaxResultBytes+1)
 	for _, c := range []struct {
 		name, target, body string
 		status             int
@@ -281,7 +282,7 @@ func TestBadAnalysisInput(t *testing.T) {
 		{"a control character", "a%00b/lock", `{` + ok + `}`, 400, "analysis_id"},
 		{"a long ID", large[:257] + "/lock", `{` + ok + `}`, 400, "analysis_id"},
 		{"1 MB", "a1/lock", `{` + ok + `,"ttl_seconds":` + strings.Repeat(" ", 1<<20) + `5}`, 413, ""},
-		{"1 MB result", "a1/finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", 1<<20) + `"}`, 413,
+		{"2 MB result", "a1/finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", 2<<20) + `"}`, 413,
 			""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -301,16 +302,36 @@ func TestBadAnalysisInput(t *testing.T) {
 	}
 }
 
-// TestLargestResult fits also when every byte is escaped.
+// TestLargestResult fits also when every byte is escaped, and whoever comes later gets it. One that is larger is refused
+// with the bound, or as a body that no result can have.
 func TestLargestResult(t *testing.T) {
+	const most = analysis.MaxResultBytes
 	d := open(t, httpapi.Development{})
 	d.order("a1", nil)
-	d.post(a1+"/lock", `{"owner_id":"ann","request_id":"r0"}`)
-	a := d.post(a1+"/finish", `{"owner_id":"ann","fencing_token":1,"status":"READY","result":"`+
-		strings.Repeat(`\u0001`, 32<<10)+`"}`)
-	a.wants(t, 200, `{"analysis_id":"a1","status":"READY","replayed":false}`)
-	if got, _ := d.get(a1).body["result"].(string); got != strings.Repeat("\x01", 32<<10) {
-		t.Errorf("%d bytes came back", len(got))
+	for _, c := range []struct{ path, begin, want string }{
+		{a1, "/lock", `{"analysis_id":"a1","status":"READY","replayed":false}`},
+		{"/v1/tenants/acme/runs/r1", "/begin", `{"run_id":"r1","status":"READY","replayed":false}`},
+	} {
+		token, _ := d.post(c.path+c.begin, `{"owner_id":"ann","request_id":"r0"}`).body["fencing_token"].(float64)
+		finish := func(result string) answer {
+			return d.post(c.path+"/finish", fmt.Sprintf(
+				`{"owner_id":"ann","fencing_token":%d,"status":"READY","result":"%s"}`, int64(token), result))
+		}
+		a := finish(strings.Repeat(`x`, most+1))
+		a.refuses(t, 400, "INVALID_ARGUMENT", "result")
+		if detail, _ := a.body["detail"].(string); !strings.Contains(detail, "has 262145 bytes, 262144 at most") {
+			t.Error(detail)
+		}
+		finish(strings.Repeat(`x`, 10*most)).refuses(t, 413, "PAYLOAD_TOO_LARGE", "")
+		finish(strings.Repeat(`\u0001`, most)).wants(t, 200, c.want)
+		for name, a := range map[string]answer{
+			"read":  d.get(c.path),
+			"begun": d.post(c.path+c.begin, `{"owner_id":"bob","request_id":"r1"}`),
+		} {
+			if got, _ := a.body["result"].(string); got != strings.Repeat("\x01", most) {
+				t.Errorf("%s, %s: %d bytes came back", c.path, name, len(got))
+			}
+		}
 	}
 }
 

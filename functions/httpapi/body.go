@@ -57,7 +57,7 @@ const (
 
 	// What a body counts as in Limits.BodyBytes, at the least and at the most.
 	bodyLeast = 16 << 10
-	bodyMost  = 1 << 20
+	bodyMost  = 2 << 20
 
 	// restTime is how long the rest of a body that no one wants may take to arrive. A connection on which it does not
 	// ends with the response.

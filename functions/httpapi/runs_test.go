@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -139,7 +140,7 @@ func TestRunRefusals(t *testing.T) {
 		{"finish", `{` + held + `,"status":"READY","failure_reason":"x"}`, "failure_reason"},
 		{"finish", `{` + held + `,"status":"FAILED","failure_reason":""}`, "failure_reason"},
 		{"finish", `{` + held + `,"status":"FAILED","result":"x"}`, "result"},
-		{"finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", 32<<10+1) + `"}`, "result"},
+		{"finish", `{` + held + `,"status":"READY","result":"` + strings.Repeat("x", analysis.MaxResultBytes+1) + `"}`, "result"},
 		{"finish", `{` + held + `,"status":"READY","keep_seconds":59}`, "keep_seconds"},
 		{"finish", `{` + held + `,"status":"READY","keep_seconds":0}`, "keep_seconds"},
 	} {

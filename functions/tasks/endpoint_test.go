@@ -787,3 +787,53 @@ func TestSweepEndpointRefusesSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNotStored: work that was done while the gate is away, until the time of the delivery is over or the process
+// ends, is no success to the queue. It delivers the message again, neither slowed down nor as one that failed, and the
+// work is done again. An outage that is shorter is waited for: the queue gets the success that it was.
+func TestWhatIsNotStored(t *testing.T) {
+	for name, c := range map[string]struct {
+		away, life time.Duration
+		stored     bool
+	}{
+		"the time is over": {away: time.Hour, life: 2 * time.Hour}, "the process ends": {away: time.Hour, life: time.Minute},
+		"for 9 minutes": {away: 9 * time.Minute, life: 2 * time.Hour, stored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				paid := 0
+				b := newBench(t, nil)
+				b.put("a1", docstore.Doc{})
+				off := &cut{Store: b.store}
+				b.Gate = direct.Analyses(analysis.New(off, nil))
+				b.Work = func(context.Context, once.Lock) (string, error) {
+					if paid++; paid == 1 {
+						off.away.Store(true)
+						time.AfterFunc(c.away, func() { off.away.Store(false) })
+					}
+					return "paid", nil
+				}
+				deliver := func(life time.Duration) *httptest.ResponseRecorder {
+					ctx, end := context.WithTimeout(t.Context(), life)
+					defer end()
+					return post(t.Context(), b.endpoint(ctx, tasks.Endpoint{}), tasks.TaskPath, strings.NewReader(a1))
+				}
+				if w := deliver(c.life); c.stored {
+					wants(t, "the first", w, 200, `{"analysis_id":"a1","outcome":"ready"}`)
+				} else {
+					wants(t, "the first", w, 409, "RUN_INTERRUPTED")
+					if b.doc()["status"] != nil || b.doc()["lockFailures"] != nil ||
+						!strings.Contains(b.log.String(), "the work is done and not stored") {
+						t.Errorf("%v; %s", b.doc(), b.log)
+					}
+					time.Sleep(2 * time.Hour)
+					wants(t, "the second", deliver(time.Hour), 200, `{"analysis_id":"a1","outcome":"ready"}`)
+				}
+				wants(t, "the last", deliver(time.Hour), 200, `{"analysis_id":"a1","outcome":"already_finished"}`)
+				if c.stored != (paid == 1) || paid > 2 {
+					t.Errorf("%d payments", paid)
+				}
+			})
+		})
+	}
+}

@@ -50,7 +50,7 @@ const (
 //	                   connection: refused, no such name, no TLS, no token
 //	everything else    the run failed and may be tried again: other codes, a connection that ends without a response
 //
-// A 2xx whose JSON has no usable result (text of at most 32 KiB, or none) is FAILED: trying again would give the same.
+// A 2xx whose JSON has no usable result (text of at most 256 KiB, or none) is FAILED: trying again would give the same.
 //
 // While the target works, the lock is kept alive. If the lock is lost, or the delivery's time runs out, the connection
 // is closed; deadline is the latter time, and missing if it is unknown. Whatever the target writes elsewhere should

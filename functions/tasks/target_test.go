@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/internal/bearer"
 	"github.com/leasehold-dev/leasehold/once"
+	"github.com/leasehold-dev/leasehold/repo/analysis"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
@@ -134,7 +135,7 @@ func TestTargetResponses(t *testing.T) {
 		typeJSON = "application/json; charset=utf-8"
 		text     = "text/plain"
 	)
-	long := strings.Repeat("é", 16<<10) // 32 KiB in UTF-8
+	long := strings.Repeat("é", analysis.MaxResultBytes/2) // two bytes each
 	for name, c := range map[string]struct {
 		status     int
 		kind, body string
@@ -144,9 +145,9 @@ func TestTargetResponses(t *testing.T) {
 	}{
 		"result":          {200, typeJSON, `{"result":"gs://r/1","x":1}`, "gs://r/1", "", false},
 		"as problem+json": {200, "application/vnd.x+json", `{"result":"r"}`, "r", "", false},
-		"32 KiB":          {200, typeJSON, `{"result":"` + long + `"}`, long, "", false},
-		"32 KiB, escaped": {200, typeJSON, `{"result":"` + strings.Repeat(`\u0041`, 32<<10) + `"}`,
-			strings.Repeat("A", 32<<10), "", false},
+		"at the bound":    {200, typeJSON, `{"result":"` + long + `"}`, long, "", false},
+		"escaped": {200, typeJSON, `{"result":"` + strings.Repeat(`\u0041`, analysis.MaxResultBytes) + `"}`,
+			strings.Repeat("A", analysis.MaxResultBytes), "", false},
 		"201":               {201, typeJSON, `{"result":"r"}`, "r", "", false},
 		"204":               {204, "", "", "", "", false},
 		"empty":             {200, typeJSON, "", "", "", false},
@@ -155,8 +156,8 @@ func TestTargetResponses(t *testing.T) {
 		"without a result":  {200, typeJSON, `{"ok":true}`, "", "", false},
 		"null":              {200, typeJSON, `{"result":null}`, "", "", false},
 		"a number":          {200, typeJSON, `{"result":1}`, "", "member result must be text", true},
-		"too long":          {200, typeJSON, `{"result":"` + long + `x"}`, "", "32769 bytes, 32768 at most", true},
-		"far too long": {200, typeJSON, `{"result":"` + strings.Repeat("x", 1<<20) + `"}`, "",
+		"too long":          {200, typeJSON, `{"result":"` + long + `x"}`, "", "262145 bytes, 262144 at most", true},
+		"far too long": {200, typeJSON, `{"result":"` + strings.Repeat("x", 10*analysis.MaxResultBytes) + `"}`, "",
 			"keep the result elsewhere", true},
 		"broken JSON":          {200, typeJSON, `{"result":`, "", "200 OK with a body that cannot be used", true},
 		"a list":               {200, typeJSON, `["r"]`, "", "must be a JSON object", true},

@@ -17,9 +17,9 @@ const (
 	MaxRetryBytes     = 512  // why an administrator retries
 	MaxStatusBytes    = 256  // of a status that [List] asks for
 
-	MaxFingerprintBytes = 128      // of [Acquire].Fingerprint: a hash of what the run is about
-	MaxResultBytes      = 32 << 10 // store a larger result elsewhere, and its address here
-	MaxTTLSeconds       = 86_400   // a day
+	MaxFingerprintBytes = 128       // of [Acquire].Fingerprint: a hash of what the run is about
+	MaxResultBytes      = 256 << 10 // every store takes it; store a larger result elsewhere, and its address here
+	MaxTTLSeconds       = 86_400    // a day
 
 	// DefaultTTLSeconds is how long a lock lasts by default.
 	DefaultTTLSeconds = 300

@@ -396,7 +396,7 @@ func TestAdministrator(t *testing.T) {
 
 	p.goes("#/lock/deploy-prod", "Fence")
 	p.runs(`document.querySelector('#resource').form.requestSubmit()`)
-	p.sees("Highest token:")
+	p.sees("Highest token: 9 of lock/deploy-prod")
 	p.asks("Reset the fence", "a token of the test system")
 	p.sees("is remembered")
 	if _, err := w.c.Fences().Get(ctx, "acme", "deploy-prod"); !errors.Is(err, contracts.CodeNotFound) {

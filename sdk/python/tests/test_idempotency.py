@@ -131,6 +131,20 @@ class Rules(unittest.TestCase):
         self.assertEqual(app.read[-1], b"01234")
         self.assertEqual(self.code(asked(m, app, b"0123456789a", **chunked)), (413, "PAYLOAD_TOO_LARGE"))
 
+    def test_responses_that_are_large(self) -> None:
+        """A response is stored whole if its record has 256 KiB at most, else its status."""
+        line = len('{"v":1,"status":201,"header":"Content-Type=text%2Fplain","body":"text","bytes":262000}\n')
+        for i, (size, whole) in enumerate(((262144 - line, True), (262144 - line + 1, False), (2621440, False))):
+            with self.subTest(size):
+                app = Counted(body=b"x" * size)
+                first, second = (asked(self.made(), app, HTTP_IDEMPOTENCY_KEY=f"k{i}") for _ in range(2))
+                self.assertEqual((first[0], first[2], app.runs), (201, b"x" * size, 1))
+                self.assertEqual(len(self.told), 0 if whole else i)
+                if whole:
+                    self.assertEqual((second[0], second[2]), (201, b"x" * size))
+                else:
+                    self.assertEqual(self.code(second), (409, "IDEMPOTENT_RESPONSE_NOT_STORED"))
+
     def test_a_middleware_behind_itself(self) -> None:
         m, app = self.made(), Counted()
         self.assertEqual(asked(m, m.wsgi(app))[0], 201)

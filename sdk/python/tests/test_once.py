@@ -287,7 +287,7 @@ class OnceTest(unittest.TestCase):
             (object(), "JSON"), (float("nan"), "JSON"), ([float("-inf")], "JSON"), ({1: {2, 3}}, "JSON"), ({(1, 2): 3}, "keys must be str"), (circle, "Circular"), (deep, "RecursionError"),
             (10 ** 5000, "ValueError"), (Broken(KeyError("mine")), "KeyError: 'mine'"), (Broken(UncountedError("mine")), "mine"), (Broken(Unsaid()), "Unsaid"), (Broken(SystemExit("mine")), "mine"),
             (Broken(KeyboardInterrupt("mine")), "mine"), (Broken(asyncio.CancelledError("mine")), "mine"), (Broken(GeneratorExit("mine")), "mine"), ("\ud800", "UTF-8"),
-            ("x" * (MAX_RESULT_BYTES - 1), "bytes"), ("ü" * (MAX_RESULT_BYTES // 2), "bytes"),
+            ("x" * (MAX_RESULT_BYTES - 1), "bytes"), ("ü" * (MAX_RESULT_BYTES // 2), "bytes"), ("x" * (10 * MAX_RESULT_BYTES), "bytes"),
         )
         for i, (value, text) in enumerate(values):
             ran: list[int] = []

@@ -134,7 +134,7 @@ export class RunNotStoredError extends LeaseholdError {
 const insistTime = 30_000 // for releasing the lock of a run
 const endingTime = 10_000 // at least, that the end of a run is waited for
 const longestPause = 5000 // before it is sent again when no one waits for it any more
-const maxResult = 32 << 10
+const maxResult = 256 << 10
 
 interface Grant {
   readonly run: Omit<Run, 'signal'>
@@ -210,7 +210,7 @@ export class Runs {
     }
   }
 
-  /** Runs the work unless it was done before, and says what came of it. Its result is text of 32 KiB at most. */
+  /** Runs the work unless it was done before, and says what came of it. Its result is text of 256 KiB at most. */
   async run(id: string, work: (run: Run) => string | undefined | Promise<string | undefined>, options: TextRunOptions = {}): Promise<Outcome> {
     checkFunction('work', work)
     checkObject('options', options)

@@ -25,7 +25,7 @@ export interface Stored {
 }
 
 /** The most bytes of a result of a run. */
-export const maxStored = 32 << 10
+export const maxStored = 256 << 10
 
 const always = ['cache-control', 'content-disposition', 'content-encoding', 'content-language', 'content-type', 'etag', 'last-modified', 'link', 'location', 'retry-after', 'vary']
 const canonical = (name: string): string => name.toLowerCase().replace(/(^|-)[a-z]/g, (c) => c.toUpperCase())

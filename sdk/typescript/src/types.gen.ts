@@ -222,7 +222,7 @@ export interface components {
             readonly owner_id?: components["schemas"]["RunOwnerID"];
             readonly fencing_token: components["schemas"]["FencingToken"];
             readonly status: components["schemas"]["RunEnd"];
-            /** With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed. */
+            /** With READY, the result or where it is, in up to 256 KiB. Left out, the document's is not changed. */
             readonly result?: string;
             readonly failure_reason?: components["schemas"]["FailureReason"];
         };
@@ -459,7 +459,7 @@ export interface components {
             readonly owner_id?: components["schemas"]["RunOwnerID"];
             readonly fencing_token: components["schemas"]["FencingToken"];
             readonly status: components["schemas"]["RunEnd"];
-            /** With READY, the result, in up to 32 KiB. Callers that begin the run later get it. */
+            /** With READY, the result, in up to 256 KiB. Callers that begin the run later get it. */
             readonly result?: string;
             readonly failure_reason?: components["schemas"]["FailureReason"];
             readonly keep_seconds?: components["schemas"]["RunKeepSeconds"];

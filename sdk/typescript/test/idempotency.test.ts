@@ -33,6 +33,28 @@ function world() {
   return { clock, gate, made, process }
 }
 
+test('a response is stored whole if its record has 256 KiB at most, else its status', async () => {
+  const line = '{"v":1,"status":201,"header":"Content-Type=text%2Fplain","body":"text","bytes":262000}\n'.length
+  for (const [bytes, whole] of [[(256 << 10) - line, true], [(256 << 10) - line + 1, false], [10 * (256 << 10), false]] as const) {
+    const { clock, gate } = world()
+    const runs = new Runs({ url: 'https://locks.test', tenant: 'acme', fetch: gate.fetch, clock })
+    const once = new Idempotency(runs, { name: 'payments', scope: () => 'ann', onWarning: () => {} })
+    let ran = 0
+    const pay = once.wrap(() => {
+      ran++
+      return new Response('x'.repeat(bytes), { status: 201, headers: { 'content-type': 'text/plain' } })
+    })
+    const ask = async () => {
+      const got = await clock.until(pay(new Request('http://pay.test/payments', { method: 'POST', headers: { 'idempotency-key': 'k1' }, body: 'ten' })))
+      return [got.status, (await got.text()).length] as const
+    }
+    assert.deepEqual(await ask(), [201, bytes])
+    const [status, length] = await ask()
+    assert.deepEqual([status, ran], [whole ? 201 : 409, 1])
+    assert.ok(whole ? length === bytes : length < 1000)
+  }
+})
+
 describe('a gate that is away', () => {
   test('for ever: the process that ends says what it could not store', async () => {
     const { clock, gate, process } = world()

@@ -78,11 +78,20 @@ describe('once(id, fn)', () => {
   }
 
   test('a text that is no result ends it for good', async () => {
-    for (const result of ['\ud800', 5, null, 'x'.repeat(32_769)]) {
+    for (const result of ['\ud800', 5, null, 'x'.repeat(262_145), 'é'.repeat(131_073), 'x'.repeat(2_621_440)]) {
       const { server, runs, granted, done } = world()
       server.answers.push(granted(), done)
       assert.equal((await runs.run('pay', () => result as never)).status, 'failed')
       assert.equal(server.sent[1]?.body['status'], 'FAILED')
+    }
+  })
+
+  test('a text of 256 KiB is a result', async () => {
+    for (const result of ['x'.repeat(262_144), 'é'.repeat(131_072)]) {
+      const { server, runs, granted, done } = world()
+      server.answers.push(granted(), done)
+      assert.equal((await runs.run('pay', () => result)).status, 'ready')
+      assert.equal(server.sent[1]?.body['result'], result)
     }
   })
 
@@ -98,7 +107,7 @@ describe('once(id, fn)', () => {
     infinity: [-Infinity, /JSON cannot say its result: it has -Infinity/],
     'a function': [() => 5, /JSON cannot say its result: it is a function/],
     'too deep': [Array(100_000).fill(0).reduce((inner) => [inner], 0), /JSON cannot say its result: .*stack/],
-    'too large': ['x'.repeat(32_767), /more than 32768 bytes/],
+    'too large': ['x'.repeat(262_143), /more than 262144 bytes/],
   })) {
     test(`the work is done, and not done again for a result that cannot be kept: ${what}`, async () => {
       const { server, runs, granted, done } = world()

@@ -61,7 +61,7 @@ __all__ = [
     "UncountedError", "current", "fingerprint", "once", "run", "run_async",
 ]
 
-MAX_RESULT_BYTES = 32 << 10
+MAX_RESULT_BYTES = 256 << 10
 """Of a result; what is larger belongs elsewhere, and its address here."""
 
 MAX_KEEP = 3660 * 86400  # seconds

@@ -760,7 +760,7 @@ class RunFinishRequest(_RunFinishRequest, total=False):
     to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
     grant returned it."""
     result: str
-    """With READY, the result, in up to 32 KiB. Callers that begin the run later get it."""
+    """With READY, the result, in up to 256 KiB. Callers that begin the run later get it."""
     failure_reason: str
     """Why the run failed, in up to 1024 bytes. Stored in the document."""
     keep_seconds: int
@@ -986,7 +986,7 @@ class AnalysisFinishRequest(_AnalysisFinishRequest, total=False):
     to 64 letters, digits, '.', '_' and '-' that tells instances of one subject apart, giving 'subject#suffix', or that whole name as a
     grant returned it."""
     result: str
-    """With READY, the result or where it is, in up to 32 KiB. Left out, the document's is not changed."""
+    """With READY, the result or where it is, in up to 256 KiB. Left out, the document's is not changed."""
     failure_reason: str
     """Why the run failed, in up to 1024 bytes. Stored in the document."""
 
