@@ -1090,6 +1090,12 @@ class SharedTest(unittest.TestCase):
         self.clock.run(7)
         self.assertEqual((one.value.status, two.value.result, self.runs), ("attempt_failed", "1", 1))
 
+    def test_what_another_process_took_over_is_asked_for_there(self) -> None:
+        first, second = self.ask(), self.ask()
+        self.gate.runs["r"].holder, self.gate.runs["r"].status, self.gate.runs["r"].result = 0, "READY", "of another process"
+        self.clock.run(6)
+        self.assertEqual((first.value.status, second.value.status, second.value.result), ("lock_lost", "already_finished", "of another process"))
+
     def test_a_call_waits_no_longer_than_it_is_told_to(self) -> None:
         first, second = self.ask(), self.ask(wait=2)
         self.clock.run(3)
