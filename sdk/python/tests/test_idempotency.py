@@ -229,7 +229,7 @@ class Rules(unittest.TestCase):
         with self.assertRaises(SystemExit):
             asked(m, app)
         self.assertTrue(leasehold.once._background.wait(LONG))
-        self.assertEqual((asked(m, Counted())[0], m._flights), (201, {}))
+        self.assertEqual((asked(m, Counted())[0], leasehold.once._flights.of), (201, {}))
 
     def test_a_policy_that_fails_holds_no_one(self) -> None:
         def store(status: int, headers: Any) -> bool:
@@ -239,7 +239,7 @@ class Rules(unittest.TestCase):
         with self.assertRaises(KeyError):
             asked(m, Counted())
         self.assertTrue(leasehold.once._background.wait(LONG))
-        self.assertEqual((self.gate.runs[run_id("payments", "ann", "k")].holder, m._flights), (0, {}))
+        self.assertEqual((self.gate.runs[run_id("payments", "ann", "k")].holder, leasehold.once._flights.of), (0, {}))
 
     def test_settings_that_cannot_work(self) -> None:
         for name, value in (
@@ -281,7 +281,7 @@ class Rules(unittest.TestCase):
         for t in threads:
             t.join(LONG)
         self.assertEqual((app.runs, [g[::2] for g in got]), (1, [(201, b"paid")] * 20))
-        self.assertEqual((len(self.gate.sent("acquire")), len(self.gate.sent("finish")), m._flights), (1, 1, {}))
+        self.assertEqual((len(self.gate.sent("acquire")), len(self.gate.sent("finish")), leasehold.once._flights.of), (1, 1, {}))
 
 
 class Async(unittest.TestCase):
@@ -355,7 +355,7 @@ class Async(unittest.TestCase):
             self.assertEqual((await second)[1]["body"], b"paid 10")
 
         asyncio.run(main())
-        self.assertEqual((self.runs, self.m._flights), (1, {}))
+        self.assertEqual((self.runs, leasehold.once._flights.of), (1, {}))
 
     def test_a_storm(self) -> None:
         async def main() -> None:

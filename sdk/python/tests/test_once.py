@@ -17,7 +17,7 @@ import leasehold
 from leasehold import _input, codes
 from leasehold._time import Signal
 from leasehold.once import (
-    MAX_RESULT_BYTES, Ask, Grant, Held, Outcome, PermanentError, RunFailedError, RunLock, RunLockedError, RunNotStoredError, UncountedError, _background, current, fingerprint,
+    MAX_RESULT_BYTES, Ask, Grant, Held, Outcome, PermanentError, RunFailedError, RunLock, RunLockedError, RunNotStoredError, UncountedError, _background, _flights, current, fingerprint,
     once, run, run_async,
 )
 
@@ -1038,6 +1038,85 @@ class OnceTest(unittest.TestCase):
 
         p = self.run_task(lambda: run_async(self.gate, "job", work, clock=self.clock, ttl=30))
         self.assertEqual((p.value.status, p.value.result), ("ready", "token 1"))
+
+
+class SharedTest(unittest.TestCase):
+    """Calls of one process for one run that are shared."""
+
+    def setUp(self) -> None:
+        self.clock = VirtualClock()
+        self.gate = Memory(self.clock)
+        self.runs = 0
+
+    def work(self, lock: RunLock) -> str:
+        self.runs += 1
+        self.clock.wait(5)
+        return str(self.runs)
+
+    def ask(self, work: Any = None, wait: float = 10, **settings: Any) -> Program:
+        p = Program(lambda: run(self.gate, "r", work or self.work, wait=wait, shared=True, clock=self.clock, **settings))
+        self.clock.settle()
+        return p
+
+    def test_a_storm_is_one_run(self) -> None:
+        programs = [self.ask() for _ in range(20)]
+        self.clock.run(6)
+        self.assertEqual([(p.value.status, p.value.result, p.value.value) for p in programs], [("ready", "1", "1")] * 20)
+        self.assertEqual((self.runs, len(self.gate.sent("acquire")), _flights.of), (1, 1, {}))
+
+    def test_each_call_of_a_function_has_a_result_of_its_own(self) -> None:
+        @once(self.gate, key="r", wait=10, shared=True, clock=self.clock)
+        def work() -> list[str]:
+            self.clock.wait(5)
+            return ["paid"]
+
+        one, two = Program(work), Program(work)
+        self.clock.run(6)
+        self.assertEqual((one.value, two.value, one.value is two.value), (["paid"], ["paid"], False))
+
+    def test_a_failure_is_shared_and_one_that_says_nothing_is_not(self) -> None:
+        def fails(lock: RunLock) -> str:
+            self.clock.wait(1)
+            raise OSError("no paper")
+
+        def uncounted(lock: RunLock) -> str:
+            self.clock.wait(1)
+            raise UncountedError("no credential")
+
+        one, two = self.ask(fails), self.ask()
+        self.clock.run(2)
+        self.assertEqual((one.value.status, one.value.error is two.value.error, self.runs), ("attempt_failed", True, 0))
+        one, two = self.ask(uncounted), self.ask()
+        self.clock.run(7)
+        self.assertEqual((one.value.status, two.value.result, self.runs), ("attempt_failed", "1", 1))
+
+    def test_what_another_process_took_over_is_asked_for_there(self) -> None:
+        first, second = self.ask(), self.ask()
+        self.gate.runs["r"].holder, self.gate.runs["r"].status, self.gate.runs["r"].result = 0, "READY", "of another process"
+        self.clock.run(6)
+        self.assertEqual((first.value.status, second.value.status, second.value.result), ("lock_lost", "already_finished", "of another process"))
+
+    def test_a_call_waits_no_longer_than_it_is_told_to(self) -> None:
+        first, second = self.ask(), self.ask(wait=2)
+        self.clock.run(3)
+        self.assertEqual(second.value, Outcome("locked", retry_after=1.0))
+        self.clock.run(3)
+        self.assertEqual(first.value.result, "1")
+
+    def test_another_input_is_refused_also_while_the_end_is_not_stored(self) -> None:
+        self.gate.trouble["finish"] = [leasehold.NoResponseError("refused", sent=False) for _ in range(100)]
+        first = self.ask(fingerprint="1", ttl=3)
+        self.assertIsInstance(self.ask(fingerprint="2").error, codes.RunDiffersError)
+        self.clock.run(30)
+        asked = len(self.gate.sent("acquire"))
+        same, other = self.ask(fingerprint="1"), self.ask(fingerprint="2")
+        self.clock.run(1)
+        self.assertEqual((first.value.status, same.value), ("not_stored", first.value))
+        self.assertIsInstance(other.error, codes.RunDiffersError)
+        self.assertEqual((self.runs, len(self.gate.sent("acquire"))), (1, asked))
+        first.value.storing.stop()
+        self.clock.run(10)
+        self.assertEqual(_flights.of, {})
 
 
 if __name__ == "__main__":

@@ -33,6 +33,16 @@ class Gate(Memory):
             raise leasehold.NoResponseError("connection refused", sent=False)
 
 
+class Client:
+    """What a process has of the gate: calls of two processes share nothing."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gate, name)
+
+
 class Shop(Protocol):
     """A program that takes payments."""
 
@@ -84,8 +94,10 @@ class Outage:
 class Function:
     """A function that once decorates."""
 
+    shared = False
+
     def __init__(self, of: Outage, ttl: float) -> None:
-        self.pay: Callable[[], str] = once(of.gate, key="k", ttl=ttl, wait=10, clock=of.clock)(lambda: of.pay())
+        self.pay: Callable[[], str] = once(Client(of.gate), key="k", ttl=ttl, wait=10, shared=self.shared, clock=of.clock)(lambda: of.pay())
 
     def ask(self) -> str:
         try:
@@ -99,12 +111,18 @@ class Function:
         pass
 
 
+class Shared(Function):
+    """One whose calls are shared in their process."""
+
+    shared = True
+
+
 class Requests:
     """A middleware."""
 
     def __init__(self, of: Outage, ttl: float) -> None:
         self.of = of
-        self.m = Middleware(of.gate, lambda r: "ann", name="payments", ttl=ttl, warn=lambda err: None, clock=of.clock)
+        self.m = Middleware(Client(of.gate), lambda r: "ann", name="payments", ttl=ttl, warn=lambda err: None, clock=of.clock)
 
     def close(self) -> None:
         self.m.close(0)
@@ -173,6 +191,9 @@ class Outages(unittest.TestCase):
 
     def test_functions(self) -> None:
         self.each(Function)
+
+    def test_functions_whose_calls_are_shared(self) -> None:
+        self.each(Shared)
 
     def test_wsgi(self) -> None:
         self.each(Wsgi)

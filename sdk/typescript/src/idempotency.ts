@@ -10,8 +10,8 @@ import { LeaseholdError } from './fault.js'
 import { isFinal } from './judge.js'
 import { type Outcome, type Run, type Runs, UncountedError } from './once.js'
 import type { AbortSignal, Request, Response } from './platform.js'
-import { type Answer, type Print, type Stored, again, broken, differs, fault, hash, lost, missing, print, problem, readKey, readRecord, record, replay, reused, running, unavailable } from './stored.js'
-import { type Moment, Scope, add, callTime, moment, patience, until } from './time.js'
+import { type Print, type Stored, again, broken, differs, fault, hash, joined, lost, missing, print, problem, readKey, readRecord, record, replay, reused, running, unavailable } from './stored.js'
+import { Scope, add, callTime, moment, until } from './time.js'
 
 export { node } from './connect.js'
 export type { NodeRequest, NodeResponse } from './connect.js'
@@ -79,8 +79,14 @@ export interface Incoming {
   read(most: number): Promise<Uint8Array | undefined | null>
 }
 
-interface Call<Q> extends Print { of: Q; next: (run?: Idempotent) => unknown; signal: AbortSignal | undefined; id: string; end: Moment; spent: boolean }
-interface Made { response: Response; text: string; stored: Stored; keep: boolean; thrown: boolean; error?: unknown }
+interface Made { response: Response; text: string; stored: Stored; keep: boolean; thrown?: { error: unknown } }
+
+/** Why a run is free again: its handler responded, and that is not stored. Requests that have waited get it all the same. */
+class NotKept extends LeaseholdError {
+  constructor(readonly made: Made) {
+    super(`the handler responded ${made.stored.status}, which is not stored`)
+  }
+}
 
 const silence = 1500 // for which a gate is asked again that does not respond, before the handler begins
 const inside = new WeakMap<object, { run: Idempotent; ids: readonly string[] }>()
@@ -88,21 +94,10 @@ const inside = new WeakMap<object, { run: Idempotent; ids: readonly string[] }>(
 /** What a handler knows of the run that it is in; undefined for a request without a key. The argument is what the framework calls a request: a Request, the context of Hono. */
 export const idempotent = (request: object): Idempotent | undefined => inside.get(request)?.run
 
-/** A request of this process that asks the gate and runs the handler; others with its key and payload wait for it. */
-class Flight {
-  begun = false
-  begin!: () => void
-  land!: (answer?: Answer) => void
-  readonly begins = new Promise<void>((resolve) => (this.begin = () => resolve(void (this.begun = true))))
-  readonly done = new Promise<Answer | undefined>((resolve) => (this.land = resolve))
-}
-
 /** Makes requests take effect once. It may be in front of several handlers. */
 export class Idempotency<Q extends object = Request> {
   readonly #runs: Runs
   readonly #o: Required<Omit<IdempotencyOptions<Q>, 'payload' | 'background'>> & IdempotencyOptions<Q>
-  readonly #flights = new Map<string, Flight>()
-  readonly #unkept = new Map<string, Stored & { readonly print: string }>() // what was sent and is not stored yet, by the ID of its run
 
   constructor(runs: Runs, options: IdempotencyOptions<Q>) {
     this.#runs = runs
@@ -148,133 +143,84 @@ export class Idempotency<Q extends object = Request> {
     if (!scope) return this.#warn(of, 'the scope of a request is empty', problem(500, 'IDEMPOTENCY_SCOPE_EMPTY', 'caller is not known', 'this request did not run'))()
     const id = await hash(o.name, scope, key)
     if (inside.get(of)?.ids.includes(id)) return this.#warn(of, 'a middleware is behind another one of the same name: the inner one does nothing', next)()
-    const call: Call<Q> = { of, next, signal: incoming.signal, id, end, spent: false, ...(await print(incoming, body, o, o.payload?.(body, of))) }
-    for (;;) {
-      const unkept = this.#unkept.get(id)
-      if (unkept) return unkept.print === call.print && !differs(call, unkept) ? replay(unkept) : reused()
-      const name = `${id} ${call.print} ${JSON.stringify(call.parts)}`
-      const ahead = this.#flights.get(name)
-      if (ahead) {
-        const answer = await this.#shared(ahead, call)
-        if (answer) return answer()
-        continue
-      }
-      const flight = new Flight()
-      this.#flights.set(name, flight)
-      const land = (answer?: Answer) => {
-        if (this.#flights.get(name) === flight) this.#flights.delete(name)
-        flight.land(answer)
-      }
+    const mine = await print(incoming, body, o, o.payload?.(body, of))
+    for (let spent = false; ; spent = true) {
+      const before = new Scope(incoming.signal) // a caller that leaves once the handler has begun does not stop it
+      let own: Made | undefined
+      let got: Outcome<Made>
       try {
-        const response = await this.#first(call, flight, land)
-        if (response) return response
-        call.spent = true
+        got = await this.#runs.run(id, async (run) => {
+          if (spent || before.signal.aborted) throw new UncountedError('the handler does not run')
+          before.end()
+          own = await this.#perform(of, id, mine, run, next)
+          if (!own.keep) throw new NotKept(own)
+          return own
+        }, { shared: true, text: ({ text }) => text, ttl: o.ttl, wait: Math.max(0, until(this.#runs.clock, end)), retryFor: silence, fingerprint: mine.print, signal: before.signal })
+      } catch (e) {
+        if (e instanceof RunDiffersError) return reused()
+        return this.#warn(of, e, spent ? lost : isFinal(e) ? fault : unavailable)()
       } finally {
-        land()
+        before.end()
+      }
+      if (own) {
+        const taken = own.keep && got.status === 'lock_lost' // another process took over: what became of the request is with that one
+        if (own.keep && got.status !== 'ready') this.#warn(of, got.error)
+        if (got.storing) o.background?.(got.storing.done, of)
+        if (own.thrown) throw own.thrown.error
+        if (taken) continue
+        return own.response
+      }
+      const made = got.error instanceof NotKept ? got.error.made : got.value
+      if (made) return differs(mine, made.stored) ? reused() : replay(made.stored)
+      switch (got.status) {
+        case 'already_finished':
+          try {
+            const stored = readRecord(got.result ?? '')
+            return differs(mine, stored) ? reused() : replay(stored)
+          } catch (e) {
+            return this.#warn(of, e, fault)()
+          }
+        case 'already_failed':
+          return this.#warn(of, got.error, problem(500, 'IDEMPOTENT_REQUEST_GIVEN_UP', 'request was given up', `the processes that carried it out died again and again: ${again(true)}`))()
+        case 'locked':
+          return running(Math.min(got.retryAfter ?? 0, 5000))()
+        default:
+          if (got.status !== 'stopped' && !spent) this.#warn(of, got.error)
+          return (spent ? lost : unavailable)()
       }
     }
-  }
-
-  /** Waits for another request of this process. Without an answer the caller asks the gate itself. */
-  async #shared(ahead: Flight, c: Call<Q>): Promise<Answer | undefined> {
-    const { clock } = this.#runs
-    const late = Symbol('late')
-    const got = await patience<Answer | undefined | typeof late>(clock, ahead.done, Math.max(0, until(clock, c.end)), undefined, () => late)
-    if (got !== late) return got
-    await Promise.race([ahead.done, ahead.begins]) // what is not known to be under way is known soon
-    return ahead.begun ? running(1000) : ahead.done
-  }
-
-  /** Asks the gate, and does what it says. Without a response another process took over: what became of the request is with that one. */
-  async #first(c: Call<Q>, flight: Flight, land: (answer?: Answer) => void): Promise<Response | undefined> {
-    const { clock } = this.#runs
-    const before = new Scope(c.signal) // a caller that leaves once the handler has begun does not stop it
-    const all = (answer: Answer): Response => (land(answer), answer())
-    let made: Made | undefined
-    let got: Outcome
-    try {
-      got = await this.#runs.run(c.id, async (run) => {
-        if (c.spent || before.signal.aborted) throw new UncountedError('the handler does not run')
-        before.end()
-        flight.begin()
-        made = await this.#perform(c, run)
-        if (!made.keep) throw new LeaseholdError(`the handler responded ${made.stored.status}, which is not stored`)
-        return made.text
-      }, { ttl: this.#o.ttl, wait: Math.max(0, until(clock, c.end)), retryFor: silence, fingerprint: c.print, signal: before.signal })
-    } catch (e) {
-      if (e instanceof RunDiffersError) return all(reused)
-      return all(this.#warn(c.of, e, c.spent ? lost : isFinal(e) ? fault : unavailable))
-    } finally {
-      before.end()
-    }
-    if (made) {
-      const { stored, keep, thrown, error, response } = made
-      const taken = keep && got.status === 'lock_lost'
-      if (keep && got.status !== 'ready') this.#warn(c.of, got.error)
-      if (taken && !thrown) return undefined
-      if (got.storing) this.#keep(c, stored, got.storing.done)
-      if (!taken) land(() => replay(stored))
-      if (thrown) throw error
-      return response
-    }
-    switch (got.status) {
-      case 'already_finished':
-        try {
-          const stored = readRecord(got.result ?? '')
-          return all(differs(c, stored) ? reused : () => replay(stored))
-        } catch (e) {
-          return all(this.#warn(c.of, e, fault))
-        }
-      case 'already_failed':
-        return all(this.#warn(c.of, got.error, problem(500, 'IDEMPOTENT_REQUEST_GIVEN_UP', 'request was given up', `the processes that carried it out died again and again: ${again(true)}`)))
-      case 'locked':
-        return running(Math.min(got.retryAfter ?? 0, 5000))() // others may have more time to wait
-      default:
-        if (got.status !== 'stopped' && !c.spent) this.#warn(c.of, got.error)
-        return (c.spent ? lost : unavailable)()
-    }
-  }
-
-  /** Holds a response until it is stored: retries in this process get it. */
-  #keep(c: Call<Q>, stored: Stored, done: Promise<unknown>): void {
-    const unkept = { ...stored, print: c.print }
-    this.#unkept.set(c.id, unkept)
-    const over = done.then(() => this.#unkept.get(c.id) === unkept && this.#unkept.delete(c.id))
-    this.#o.background?.(over, c.of)
   }
 
   /** Runs the handler, and says what came of it. */
-  async #perform(c: Call<Q>, { token, subject, signal }: Run): Promise<Made> {
+  async #perform(of: Q, id: string, mine: Print, { token, subject, signal }: Run, next: (run?: Idempotent) => unknown): Promise<Made> {
     let nothing = false
     const run = { token, subject, signal, nothingDone: () => void (nothing = true) }
-    const outer = inside.get(c.of)
-    inside.set(c.of, { run, ids: [...(outer?.ids ?? []), c.id] })
+    inside.set(of, { run, ids: [...(inside.get(of)?.ids ?? []), id] })
     let response: Response | undefined
     let body = new Uint8Array()
-    let thrown = false
-    let error: unknown
+    let thrown: { error: unknown } | undefined
     try {
-      response = ((await c.next(run)) ?? undefined) as Response | undefined
+      response = ((await next(run)) ?? undefined) as Response | undefined
       if (response) body = new Uint8Array(await response.clone().arrayBuffer())
-    } catch (e) {
-      thrown = true
-      this.#warn(c.of, (error = e))
+      else this.#warn(of, 'the handler ended without a response: that is not taken for a success')
+    } catch (error) {
+      thrown = { error }
+      response = undefined
+      this.#warn(of, error)
     }
-    const failed = thrown || !response
     let keep = !nothing
     try {
-      keep &&= this.#o.store(failed ? 500 : response!.status, failed ? new Headers() : response!.headers)
+      keep &&= this.#o.store(response?.status ?? 500, response?.headers ?? new Headers())
     } catch (e) {
-      this.#warn(c.of, e) // the handler ran all the same
+      this.#warn(of, e) // the handler ran all the same
     }
-    if (!thrown && !response) this.#warn(c.of, 'the handler ended without a response: that is not taken for a success')
-    if (failed) {
+    if (!response) {
       response = (thrown ? broken : missing)(keep)()
       body = new Uint8Array(await response.clone().arrayBuffer())
     }
-    const { text, stored } = record(response!, body, this.#o.replay, c)
-    if (keep && text.length < body.length) this.#warn(c.of, `the response of ${body.length} bytes is too large to be stored: callers that send the request again get 409`)
-    return { response: response!, keep, text, stored, thrown, error }
+    const { text, stored } = record(response, body, this.#o.replay, mine)
+    if (keep && text.length < body.length) this.#warn(of, `the response of ${body.length} bytes is too large to be stored: callers that send the request again get 409`)
+    return { response, keep, text, stored, ...(thrown && { thrown }) }
   }
 
   #warn<T>(of: Q, error: unknown, then?: T): T {
@@ -301,9 +247,7 @@ async function collect(stream: ReadableStream<Uint8Array> | null, most: number):
     chunks.push(next.value)
     if ((size += next.value.length) > most) return void reader.cancel().catch(() => undefined)
   }
-  const all = new Uint8Array(size)
-  chunks.reduce((at, chunk) => (all.set(chunk, at), at + chunk.length), 0)
-  return all
+  return joined(chunks)
 }
 
 /** A middleware of Hono: app.use('/payments', hono(idempotency)). Its request is the context. */

@@ -45,12 +45,23 @@ export interface RunOptions {
   readonly retryFor?: number
   /** Stops the run: its signal is aborted, and the lock is released. */
   readonly signal?: AbortSignal | undefined
+  /**
+   * Calls for the run at this object are one: the first asks the server, and those that come until its end is stored wait for it, and share what comes of it. Left out, each asks by
+   * itself. Nothing is shared of a call that ends `locked`, `stopped` or `lock_lost`, or with an {@link UncountedError}: the next one asks then.
+   */
+  readonly shared?: boolean
 }
 
 /** Settings of one run whose input its caller compares. */
 export interface TextRunOptions extends RunOptions {
   /** What the run is about, in 128 bytes at most, such as {@link fingerprint} makes it. Another one for the same ID is a RunDiffersError. */
   readonly fingerprint?: string
+}
+
+/** Settings of one run whose work returns something else than text. */
+export interface ValueRunOptions<T> extends TextRunOptions {
+  /** The text that is stored of what the work returned. */
+  readonly text: (value: T) => string
 }
 
 /** A run that was granted. */
@@ -68,8 +79,8 @@ export interface Run {
   readonly signal: AbortSignal
 }
 
-/** What came of a run. */
-export interface Outcome {
+/** What came of a run. T is what its work returns. */
+export interface Outcome<T = unknown> {
   /**
    * `ready`: the work ran. `failed`: for good. `attempt_failed`: it may be retried. `already_finished`: it was READY before. `already_failed`: it was FAILED
    * before. `locked`: another worker runs it. `unknown`: there is no such analysis. `lock_lost`: the lock was lost before the end was stored, and nothing was written.
@@ -77,9 +88,11 @@ export interface Outcome {
    * `storing`.
    */
   readonly status: 'ready' | 'failed' | 'attempt_failed' | 'already_finished' | 'already_failed' | 'locked' | 'unknown' | 'lock_lost' | 'stopped' | 'not_stored'
-  /** With `ready` and `not_stored` what the work returned, with `already_finished` what it returned then. */
+  /** What the work returned, as text, also if that is not stored; with `already_finished` what it returned then. */
   readonly result?: string
-  /** With `locked`: in how many milliseconds the lock expires, unless its holder refreshes it. */
+  /** What the work returned, to this call or the one that it shares. */
+  readonly value?: T
+  /** With `locked`: in how many milliseconds the lock expires, unless its holder refreshes it; a second, if that is a call that is shared. */
   readonly retryAfter?: number
   /** The fence of the run, if it was granted. */
   readonly token?: number
@@ -142,12 +155,24 @@ interface Grant {
   readonly remaining: number
 }
 
+/** A call that others share. */
+interface Flight {
+  readonly fingerprint: string | undefined
+  /** The run was granted. */
+  readonly begun: Promise<unknown>
+  /** What comes of it, if that can be shared. */
+  readonly done: Promise<Outcome | undefined>
+  /** Its work is done, and that is not stored. */
+  unstored?: boolean
+}
+
 /** Runs at a server. */
 export class Runs {
   readonly #server: Server
   readonly #o: RunsOptions
   readonly #keep: { keep_seconds?: number }
   readonly #storing = new Set<Storing>()
+  readonly #flights = new Map<string, Flight>()
 
   /** Makes a client; nothing is sent. */
   constructor(options: RunsOptions) {
@@ -173,19 +198,18 @@ export class Runs {
     if ('fingerprint' in options) throw invalid('fingerprint', 'is of run(): once() compares its input, which may be that text')
     if (input === undefined) throw invalid('input', 'is undefined: null compares nothing')
     const about = input === null ? {} : { fingerprint: await fingerprint(input) }
-    let result: unknown
-    const keep = (made: unknown): string | undefined => {
-      const json = JSON.stringify(made, (_, v: unknown) => {
+    const json = (made: unknown): string => {
+      const text = JSON.stringify(made, (_, v: unknown) => {
         if (typeof v === 'number' && !Number.isFinite(v)) throw new RangeError(`it has ${v}`)
         return v
       }) as string | undefined
-      if (json === undefined && made !== undefined) throw new TypeError(`it is a ${typeof made}`)
-      result = json === undefined ? undefined : JSON.parse(json)
-      return json
+      if (text === undefined && made !== undefined) throw new TypeError(`it is a ${typeof made}`)
+      return text ?? ''
     }
+    const read = (text: string | undefined) => (text ? JSON.parse(text) : undefined) as T
     let o: Outcome
     try {
-      o = await this.#run(id, work, { ...options, ...about }, keep, 'the work is done, but JSON cannot say its result')
+      o = await this.#run(id, work, { ...options, ...about }, json, 'the work is done, but JSON cannot say its result')
     } catch (e) {
       if (!(e instanceof RunDiffersError)) throw e
       const detail = `${e.problem.detail ?? 'another input'}. An earlier call of ${id} had another input, and has that one's result: make what differs part of the name, or leave it out of the input if it does not matter`
@@ -193,28 +217,31 @@ export class Runs {
     }
     switch (o.status) {
       case 'ready':
-        return result as T
+        return read(o.result)
       case 'already_finished':
-        if (!o.result) return undefined as T
         try {
-          return JSON.parse(o.result) as T
+          return read(o.result)
         } catch (cause) {
           throw new LeaseholdError(`run ${id} has a result that is not JSON: use run() for text`, { cause })
         }
       case 'locked':
         throw new RunLockedError(`another worker runs ${id}`, o.retryAfter ?? 0)
       case 'not_stored':
-        throw Object.assign(o.error as RunNotStoredError, { value: result })
+        throw Object.assign(o.error as RunNotStoredError, { value: read(o.result) })
       default:
         throw o.error
     }
   }
 
-  /** Runs the work unless it was done before, and says what came of it. Its result is text of 256 KiB at most. */
-  async run(id: string, work: (run: Run) => string | undefined | Promise<string | undefined>, options: TextRunOptions = {}): Promise<Outcome> {
+  /** Runs the work unless it was done before, and says what came of it. Its result is text of 256 KiB at most, or has such a text. */
+  run(id: string, work: (run: Run) => string | undefined | Promise<string | undefined>, options?: TextRunOptions): Promise<Outcome<string | undefined>>
+  run<T>(id: string, work: (run: Run) => T | Promise<T>, options: ValueRunOptions<T>): Promise<Outcome<T>>
+  async run<T>(id: string, work: (run: Run) => T | Promise<T>, options: TextRunOptions & Partial<ValueRunOptions<T>> = {}): Promise<Outcome<T>> {
     checkFunction('work', work)
     checkObject('options', options)
-    return this.#run(id, work, options, (made) => made, 'the work is done, but its result cannot be stored')
+    const { text = (value: unknown) => (value === undefined ? '' : value) as string } = options
+    checkFunction('text', text)
+    return this.#run(id, work, options, text, 'the work is done, but its result cannot be stored') as Promise<Outcome<T>>
   }
 
   /**
@@ -237,7 +264,7 @@ export class Runs {
   }
 
   /** Runs the work. keep makes the text that is stored of its result; if that fails, unkept says of what. */
-  async #run<T>(id: string, work: (run: Run) => T | Promise<T>, options: TextRunOptions, keep: (made: T) => string | undefined, unkept: string): Promise<Outcome> {
+  async #run<T>(id: string, work: (run: Run) => T | Promise<T>, options: TextRunOptions, keep: (made: T) => string, unkept: string): Promise<Outcome> {
     const ttl = checkNumber('ttl', options.ttl ?? 300_000, 1000, 86_400_000, 1000)
     const ttl_seconds = ttl / 1000
     const heartbeat = checkNumber('heartbeat', options.heartbeat ?? ttl / 5, 10, ttl - 1)
@@ -252,32 +279,68 @@ export class Runs {
     if (typeof id === 'string' && id.includes('/')) throw invalid('id', 'must not have "/"')
     const path = this.#o.analyses ? `/v1/analyses/${segment('id', id, 256)}` : `${this.#server.root}/runs/${segment('id', id, 256)}`
     const { signal } = options
-    if (signal?.aborted) return { status: 'stopped', error: signal.reason }
     const begin = {
       ttl_seconds, ...this.#keep, ...(options.maxFailures && { max_failures: options.maxFailures }),
       ...(options.maxTakeovers !== undefined && { max_takeovers: options.maxTakeovers }), ...(options.fingerprint !== undefined && { fingerprint: options.fingerprint }),
     }
-    let got: Grant | Outcome
-    try {
-      got = await this.#wait(id, path, begin, ttl, options)
-    } catch (error) {
+    const call = async (wait: number, begun?: () => void): Promise<Outcome> => {
       if (signal?.aborted) return { status: 'stopped', error: signal.reason }
-      if (isUnknown(error)) return { status: 'unknown', error }
-      throw error
-    }
-    if ('status' in got) return got
-    return this.#hold(path, got, work, ttl, ttl_seconds, heartbeat, options, (made) => {
-      let kept: string | undefined
+      let got: Grant | Outcome
       try {
-        kept = keep(made)
-      } catch (cause) {
-        throw new PermanentError(`${unkept}: ${messageOf(cause)}`, { cause })
+        got = await this.#wait(id, path, begin, ttl, { ...options, wait })
+      } catch (error) {
+        if (signal?.aborted) return { status: 'stopped', error: signal.reason }
+        if (isUnknown(error)) return { status: 'unknown', error }
+        throw error
       }
-      if (kept !== undefined && (typeof kept !== 'string' || /[\ud800-\udfff]/u.test(kept) || new TextEncoder().encode(kept).length > maxResult)) {
-        throw new PermanentError(`the result has more than ${maxResult} bytes, or is no text in valid Unicode: keep it elsewhere and return where it is`)
+      if ('status' in got) return got
+      begun?.()
+      return this.#hold(path, got, work, ttl, ttl_seconds, heartbeat, options, (made) => {
+        let kept: string
+        try {
+          kept = keep(made)
+        } catch (cause) {
+          throw new PermanentError(`${unkept}: ${messageOf(cause)}`, { cause })
+        }
+        if (typeof kept !== 'string' || /[\ud800-\udfff]/u.test(kept) || new TextEncoder().encode(kept).length > maxResult) {
+          throw new PermanentError(`the result has more than ${maxResult} bytes, or is no text in valid Unicode: keep it elsewhere and return where it is`)
+        }
+        return kept
+      })
+    }
+    return options.shared ? this.#share(id, options, call) : call(options.wait ?? 0)
+  }
+
+  /** Waits for the call that is under way for a run, and shares its outcome; without one it is that call itself. */
+  async #share(id: string, { fingerprint, wait = 0, signal }: TextRunOptions, call: (wait: number, begun?: () => void) => Promise<Outcome>): Promise<Outcome> {
+    const { clock } = this
+    const end = add(moment(clock), wait)
+    const late: Outcome = { status: 'locked', retryAfter: 1000 }
+    for (let flight; (flight = this.#flights.get(id)); ) {
+      const left = Math.max(0, until(clock, end))
+      if (flight.fingerprint !== fingerprint) {
+        if (flight.unstored) throw apiError({ code: 'RUN_DIFFERS', status: 422, field: 'fingerprint' })
+        return call(left)
       }
-      return kept
+      let got = await patience(clock, flight.done, left, signal, () => late)
+      if (signal?.aborted) return { status: 'stopped', error: signal.reason }
+      if (got === late) got = await Promise.race([flight.done, flight.begun.then(() => late)]) // whether it is granted is known soon
+      if (got) return got
+    }
+    let begin: () => void
+    const begun = new Promise<void>((resolve) => (begin = resolve))
+    const work = call(Math.max(0, until(clock, end)), () => begin())
+    const over = () => void this.#flights.delete(id)
+    const done = work.then((got) => {
+      if (got.storing) void got.storing.done.then(over)
+      else over()
+      flight.unstored = got.storing !== undefined
+      return got.status === 'locked' || got.status === 'stopped' || got.status === 'lock_lost' || got.error instanceof UncountedError ? undefined : got
     })
+    done.catch(over)
+    const flight: Flight = { fingerprint, begun, done }
+    this.#flights.set(id, flight)
+    return work
   }
 
   #post(path: string, body: object, timeout: number, signal?: AbortSignal) {
@@ -372,7 +435,7 @@ export class Runs {
   }
 
   /** Runs the work under a lock that was granted. */
-  async #hold<T>(path: string, g: Grant, work: (run: Run) => T | Promise<T>, ttl: number, ttl_seconds: number, heartbeat: number, o: RunOptions, keep: (made: T) => string | undefined): Promise<Outcome> {
+  async #hold<T>(path: string, g: Grant, work: (run: Run) => T | Promise<T>, ttl: number, ttl_seconds: number, heartbeat: number, o: RunOptions, keep: (made: T) => string): Promise<Outcome> {
     const clock = this.#server.clock
     const fencing_token = g.run.token
     let expired = false // by the clocks of this process, which may be early
@@ -427,16 +490,15 @@ export class Runs {
       const end = add(moment(clock), most)
       const stop = new Scope()
       const unstored = (cause?: unknown) => new RunNotStoredError(`the work is done, and the end of run ${g.run.id} is not stored`, { cause })
-      const { result } = done
       const store = async (body: object, done: Outcome, rejection?: unknown): Promise<Outcome> => {
         const e = await send('finish', body, stop, () => Math.max(until(clock, end), 3 * longestPause))
         if (e === undefined) return done
         if (isLost(e)) return { status: 'lock_lost', token: fencing_token, error: new LockLostError(`the lock of run ${g.run.id} is lost`, { cause: e }) }
-        if (isFinal(e) && result !== undefined && rejection === undefined) { // the work is done, and is not done again because its result is not accepted
-          return store({ status: 'FAILED', failure_reason: reason(e) }, { status: 'failed', token: fencing_token, error: e }, e)
+        if (isFinal(e) && done.status === 'ready') { // the work is done, and is not done again because its result is not accepted
+          return store({ status: 'FAILED', failure_reason: reason(e) }, { ...done, status: 'failed', error: e }, e)
         }
         if (isFinal(e)) await release(reason(rejection ?? e))
-        return { status: 'not_stored', token: fencing_token, ...(result !== undefined && { result }), error: unstored(done.error ?? e) }
+        return { ...done, status: 'not_stored', error: unstored(done.error ?? e) }
       }
       const work = store(body, done)
       const storing: Storing = { id: g.run.id, done: work, stop: () => (stop.abort(unstored()), work) }
@@ -453,14 +515,14 @@ export class Runs {
       return { status: 'lock_lost', token: fencing_token, error: lost }
     }
     if (made) {
-      let result: string | undefined
+      let result: string
       try {
         result = keep(made[0])
       } catch (e) {
         error = e
         return failed() // whether or not its caller has left: the work is not to be done again
       }
-      return finish({ status: 'READY', ...(result && { result }) }, { status: 'ready', result: result ?? '', token: fencing_token })
+      return finish({ status: 'READY', ...(result && { result }) }, { status: 'ready', result, value: made[0], token: fencing_token })
     }
     const timedOut = o.signal?.aborted && (o.signal.reason as Error | undefined)?.name === 'TimeoutError' // work that never fits counts: it would be begun again for ever
     if (error instanceof UncountedError || (o.signal?.aborted && !timedOut)) {

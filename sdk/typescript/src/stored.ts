@@ -30,21 +30,16 @@ export const maxStored = 256 << 10
 const always = ['cache-control', 'content-disposition', 'content-encoding', 'content-language', 'content-type', 'etag', 'last-modified', 'link', 'location', 'retry-after', 'vary']
 const canonical = (name: string): string => name.toLowerCase().replace(/(^|-)[a-z]/g, (c) => c.toUpperCase())
 const utf8 = new TextEncoder()
+/** The bytes of several pieces in a row. */
+export const joined = async (chunks: Uint8Array[]): Promise<Uint8Array<ArrayBuffer>> => new Uint8Array(await new Blob(chunks as BlobPart[]).arrayBuffer())
 const base64 = (bytes: Uint8Array): string => btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join(''))
+
+const leb128 = (n: number): number[] => (n > 127 ? [(n & 127) | 128, ...leb128(n >>> 7)] : [n])
 
 /** A SHA-256 in base64url. Each part is preceded by its length, so that no two lists of parts are hashed alike. */
 export async function hash(...parts: readonly (string | Uint8Array)[]): Promise<string> {
-  const chunks = parts.map((p) => (typeof p === 'string' ? utf8.encode(p) : p))
-  const text = new Uint8Array(chunks.reduce((n, c) => n + c.length + 5, 0))
-  let at = 0
-  for (const chunk of chunks) {
-    let n = chunk.length
-    for (; n > 127; n >>>= 7) text[at++] = (n & 127) | 128
-    text[at++] = n
-    text.set(chunk, at)
-    at += chunk.length
-  }
-  const sum = await crypto.subtle.digest('SHA-256', text.subarray(0, at))
+  const chunks = parts.map((p) => (typeof p === 'string' ? utf8.encode(p) : p)).flatMap((c) => [Uint8Array.from(leb128(c.length)), c])
+  const sum = await crypto.subtle.digest('SHA-256', await joined(chunks))
   return base64(new Uint8Array(sum)).replaceAll('+', '-').replaceAll('/', '_').replace('=', '')
 }
 

@@ -108,6 +108,10 @@ test('what is compared: chosen header fields, a chosen part of the body, and the
     const here = process(o)
     assert.equal((await clock.until(here.handle())).status, 201)
     assert.equal((await clock.until(here.handle('ten', changed))).status, same ? 201 : 422)
+    const next = world()
+    const both = next.process(o)
+    const got = await next.clock.until(Promise.all([both.handle(), both.handle('ten', changed)])) // the second waits for the first
+    assert.deepEqual(got.map((r) => r.status), [201, same ? 201 : 422])
   }
 })
 

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { RunDiffersError } from '../src/errors.js'
 import { ApiError, InvalidSettingError, LockLostError } from '../src/index.js'
-import { RunNotStoredError, PermanentError, RunFailedError, RunLockedError, Runs, UncountedError, fingerprint, type RunsOptions } from '../src/once.js'
+import { type Run, RunNotStoredError, PermanentError, RunFailedError, RunLockedError, Runs, UncountedError, fingerprint, type RunsOptions } from '../src/once.js'
+import { Gate } from './gate.js'
 import { FakeClock, FakeServer, type Sent, json, late, problem, settle } from './world.js'
 
 function world(o: Partial<RunsOptions> = {}) {
@@ -381,6 +382,85 @@ describe('an end that is not stored', () => {
     const pauses = at.slice(1).map((t, i) => t - (at[i] ?? 0))
     assert.ok((pauses[0] ?? 0) > 9900 && Math.max(...pauses.slice(3)) <= 5100 && at.length > 15, String(pauses))
     await clock.until(runs.close(0))
+  })
+})
+
+describe('calls that are shared', () => {
+  function world(takes = 5000) {
+    const clock = new FakeClock()
+    const gate = new Gate(clock)
+    const runs = new Runs({ url: 'https://locks.test', tenant: 'acme', fetch: gate.fetch, clock })
+    const made = { runs: 0 }
+    const work = async () => {
+      const n = ++made.runs
+      await new Promise<void>((resolve) => clock.after(takes, resolve))
+      return [n]
+    }
+    const sent = (what: string) => gate.sent.filter((s) => s.path.endsWith(what)).length
+    return { clock, gate, runs, made, work, sent }
+  }
+
+  test('a storm of them is one run and one request for it; each has a result of its own', async () => {
+    const { clock, runs, made, work, sent } = world()
+    const got = await clock.until(Promise.all(Array.from({ length: 64 }, () => runs.once('r', { a: 1 }, work, { shared: true, wait: 10_000 }))))
+    assert.deepEqual([new Set(got.map(String)), new Set(got).size, made.runs, sent('/begin'), sent('/finish')], [new Set(['1']), 64, 1, 1, 1])
+  })
+
+  test('share a failure, and what the work returned; the next call asks again', async () => {
+    const { clock, runs, made } = world()
+    const failing = () => runs.once('r', null, async () => {
+      made.runs++
+      await new Promise<void>((resolve) => clock.after(1000, resolve))
+      throw new RangeError('no paper')
+    }, { shared: true, wait: 10_000 }).catch((e: unknown) => e)
+    const [one, two] = await clock.until(Promise.all([failing(), failing()]))
+    assert.ok(one instanceof RangeError && one === two && made.runs === 1)
+    const value = { pages: 3 }
+    const call = () => runs.run('r', async () => value, { text: (v) => String(v.pages), shared: true, wait: 10_000 })
+    const all = await clock.until(Promise.all([call(), call()]))
+    assert.deepEqual(all.map((o) => [o.status, o.result, o.value === value]), [['ready', '3', true], ['ready', '3', true]])
+    assert.deepEqual(await clock.until(call()), { status: 'already_finished', result: '3' })
+  })
+
+  test('share nothing of one that did not run, or whose failure says nothing: another one asks', async () => {
+    const { clock, runs, made, work } = world()
+    const left = new AbortController()
+    const until = ({ signal }: Run) => new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
+    const first = runs.once('r', null, until, { shared: true, signal: left.signal }).catch((e: unknown) => e)
+    const second = runs.once('r', null, work, { shared: true, wait: 10_000 })
+    clock.after(1000, () => left.abort('left'))
+    assert.deepEqual(await clock.until(Promise.all([first, second])), ['left', [1]])
+    const uncounted = runs.once('s', null, () => { throw new UncountedError('no credential') }, { shared: true }).catch((e: unknown) => e)
+    const other = runs.once('s', null, work, { shared: true, wait: 10_000 })
+    assert.ok((await clock.until(uncounted)) instanceof UncountedError)
+    assert.deepEqual([await clock.until(other), made.runs], [[2], 2])
+  })
+
+  test('wait no longer than they are told to, and until their caller leaves', async () => {
+    const { clock, runs, work } = world(20_000)
+    const first = runs.run('r', async () => String(await work()), { shared: true })
+    const left = new AbortController()
+    const stopped = runs.run('r', async () => '', { shared: true, wait: 10_000, signal: left.signal })
+    clock.after(500, () => left.abort('left'))
+    assert.deepEqual(await clock.until(stopped), { status: 'stopped', error: 'left' })
+    assert.deepEqual(await clock.until(runs.run('r', async () => '', { shared: true, wait: 3000 })), { status: 'locked', retryAfter: 1000 })
+    assert.ok(clock.mono < 6000)
+    assert.equal((await clock.until(first)).result, '1')
+  })
+
+  test('of another input are refused, also while the end is not stored', async () => {
+    const { clock, gate, runs, work } = world(1000)
+    const ask = (input: number) => runs.once('r', input, work, { shared: true, wait: 3000, ttl: 3000 }).catch((e: unknown) => e)
+    const first = ask(1)
+    await clock.pass(10)
+    assert.ok((await clock.until(ask(2))) instanceof RunDiffersError)
+    gate.away = true
+    assert.ok((await clock.until(first)) instanceof RunNotStoredError)
+    const { length } = gate.sent
+    assert.ok((await clock.until(ask(2))) instanceof RunDiffersError)
+    assert.deepEqual(((await clock.until(ask(1))) as RunNotStoredError).value, [1])
+    assert.equal(gate.sent.length, length)
+    assert.deepEqual((await clock.until(runs.close(0))), ['r'])
   })
 })
 

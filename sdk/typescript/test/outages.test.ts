@@ -20,6 +20,10 @@ const programs: Record<string, Make> = {
     ask: () => runs.once('k1', null, pay, { ttl, wait: 10_000 }).catch((e: unknown) => (e instanceof RunNotStoredError ? String(e.value) : (e as Error).name)),
     close: () => runs.close(),
   }),
+  'Runs.once, shared': (runs, pay, ttl) => ({
+    ask: () => runs.once('k1', null, pay, { ttl, wait: 10_000, shared: true }).catch((e: unknown) => (e instanceof RunNotStoredError ? String(e.value) : (e as Error).name)),
+    close: () => runs.close(),
+  }),
   'a handler of fetch': (runs, pay, ttl) => {
     const once = new Idempotency(runs, settings(ttl))
     const handler = once.wrap(async () => new Response(await pay(), { status: 201 }))
@@ -69,7 +73,7 @@ for (const [name, make] of Object.entries(programs)) {
             gate.away = from === 0
             clock.after(from - 1, () => (gate.away = true))
             const asked: Promise<string>[] = [here.ask()]
-            // A handler that is asked again in its own process shares what comes of it, also while it is not stored.
+            // What is asked again in its own process, and is shared, is what came of it, also while it is not stored.
             for (let retry = 0; retry < 10; retry++) {
               await clock.pass((from + away) / 10)
               if (name !== 'Runs.once') asked.push(here.ask())

@@ -8,7 +8,7 @@ import { build } from 'esbuild'
 
 /** The most bytes of each. What an application that uses several entries shares is in each of them. The first one is to stay below 10 KiB, with room for a cure. */
 const most: Record<string, number> = {
-  index: 10_240 - 260, sets: 1800, once: 9700, idempotency: 7200, lambda: 1500, ids: 12_000, projectlock: 10_500, election: 2500, fences: 5000, errors: 2200,
+  index: 10_240 - 260, sets: 1800, once: 9900, idempotency: 6500, lambda: 1500, ids: 12_000, projectlock: 10_500, election: 2500, fences: 5000, errors: 2200,
 }
 
 const entries = Object.keys((JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { exports: object }).exports).filter((e) => !e.endsWith('.json'))

@@ -189,11 +189,7 @@ async def _ran(call: _Call, app: Callable[..., Awaitable[None]], scope: dict[str
         await app(scope, receive, emit)
 
     task = call.run_in(lambda: asyncio.ensure_future(begun()))  # which has the context of this moment
-    try:
-        ended = await _ended(run, lock, held, task)
-    except BaseException:  # the server ends
-        call.land()
-        raise
+    ended = await _ended(run, lock, held, task)
     if isinstance(ended, asyncio.CancelledError):
         ended = LockLostError("the application cancelled itself")
     if ended is not None and not isinstance(ended, Exception):

@@ -15,20 +15,18 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import math
-import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from . import _check, _outcome
-from ._call import Cancelled, on_fork, tell
+from ._call import on_fork, tell
 from ._http_print import Record, Reply, Request, fingerprint, key_of, name_of, problem, run_id
-from ._steps import Steps, Wires, asked, may_block, pause, performed
+from ._steps import Steps, may_block
 from ._time import SYSTEM, Clock, Signal
 from .codes import RunDiffersError
 from .errors import InvalidSettingError, LeaseholdError, LockLostError
-from .once import Ask, Gate, Grant, Held, RunLock, RunNotStoredError, Storing, UncountedError, _current, _Ended, _Run, lost
+from .once import Gate, Held, RunLock, RunNotStoredError, Storing, UncountedError, _current, _Ended, _Run, lost
 
 __all__ = ["Middleware", "Request", "nothing_done", "run_id", "store_outcome", "store_success"]
 
@@ -57,14 +55,20 @@ def nothing_done() -> None:
         call.nothing, call = True, call.outer
 
 
-@dataclass(eq=False)
-class _Flight:
-    """A request of this process that asks the gate and runs the application. Others with the same key and payload wait for it, and share what comes of it."""
+@dataclass(frozen=True)
+class _Made:
+    """What came of an application, for those who share it."""
 
-    done: Signal = field(default_factory=Signal)
-    turn: Signal = field(default_factory=Signal)  # is set, and replaced, when under_way changes
-    under_way: bool = False  # a request with the key is known to be carried out, here or elsewhere
-    reply: Reply | None = None  # what all get; with none, another one asks
+    reply: Reply
+    parts: Mapping[str, str]
+
+
+class _NotKeptError(LeaseholdError):
+    """Why a run is free again: its application responded, and that is not stored."""
+
+    def __init__(self, made: _Made) -> None:
+        super().__init__(f"it responded {made.reply.status}, which is not stored")
+        self.made = made
 
 
 class Middleware:
@@ -102,9 +106,7 @@ class Middleware:
         on_fork(self)
 
     def after_fork(self) -> None:
-        self._mutex = threading.Lock()
-        self._flights: dict[str, _Flight] = {}
-        self._unkept: dict[str, tuple[Storing, _Call, Reply]] = {}
+        self._unkept: dict[Storing, str] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
 
     def warn(self, text: str, err: BaseException | None = None) -> None:
@@ -128,12 +130,21 @@ class Middleware:
         """Wait until all responses that were sent are stored, so many seconds at most: for a process that ends. RunNotStoredError names the requests that may be carried out again."""
         may_block("await asyncio.to_thread(middleware.close)")
         end, left = self.clock.monotonic() + _check.seconds("timeout", timeout), []
-        for storing, call, _ in list(self._unkept.values()):
+        for storing, of in list(self._unkept.items()):
             if not storing.wait(max(0.0, end - self.clock.monotonic())):
                 storing.stop()
-                left.append(f"key {call.key!r} of {call.request.method} {call.request.path}, run {call.id}")
+                left.append(of)
         if left:
             raise RunNotStoredError(f"responses were sent and are not stored: {'; '.join(left)}")
+
+    def keep(self, storing: Storing, of: str) -> None:
+        """Know what is not stored yet, until it is."""
+
+        def forget() -> None:
+            self._unkept.pop(storing, None)
+
+        self._unkept[storing] = of
+        storing._done.subscribe(forget)
 
     def judged(self, request: Request) -> Reply | _Call | None:
         """What a request without a valid key gets, a call of one with a key, and None for one that concerns no one here."""
@@ -166,9 +177,7 @@ class _Call:
     def __init__(self, m: Middleware, request: Request, key: str, run: str) -> None:
         self.m, self.request, self.key, self.id = m, request, key, run
         self.print, self.parts = fingerprint(request, m.headers, m.ignore_host, m.payload)
-        self.flight_name = self.id + self.print + str(sorted(self.parts.items()))
         self.until = m.clock.monotonic() + m.wait
-        self.flight: _Flight | None = None  # its own
         self.spent = False  # its application ran, and its lock went to another process
         self.nothing = False  # its application has said that it did nothing
         self.outer = _within.get()
@@ -184,101 +193,46 @@ class _Call:
             _within.reset(tokens[0])
             _current.reset(tokens[1])
 
-    def known(self, under_way: bool) -> None:
-        """Note whether a request with the key is known to be carried out."""
-        f = self.flight
-        if f is not None and f.under_way != under_way:
-            with self.m._mutex:
-                f.under_way, turn, f.turn = under_way, f.turn, Signal()
-            turn.set()
-
-    def land(self, reply: Reply | None = None) -> None:
-        """Let those go that wait."""
-        f, self.flight = self.flight, None
-        if f is not None:
-            with self.m._mutex:
-                self.m._flights.pop(self.flight_name, None)
-            f.reply = reply
-            f.done.set()
-
     def left(self) -> None:
         """The caller has gone before the application began."""
         if self.granted is not None:
             run, lock, held = self.granted
             run.interrupted(lock, held)
-        self.land()
 
     def before(self, cancel: Signal) -> Steps[Reply | None]:
         """What the request gets; None if its application is to run now."""
-        while True:
-            unkept = self.m._unkept.get(self.id)
-            if unkept is not None:
-                _, other, reply = unkept
-                return _reused() if other.print != self.print or self.differs(other.parts) else reply
-            with self.m._mutex:
-                f = self.m._flights.get(self.flight_name)
-                if f is None:
-                    self.flight = self.m._flights[self.flight_name] = _Flight()
-            if f is None:
-                try:
-                    return (yield from self.first(cancel))
-                except BaseException:
-                    self.land()
-                    raise
-            found = yield from self.shared(f, cancel)
-            if found is not None:
-                return found
-
-    def shared(self, f: _Flight, cancel: Signal) -> Steps[Reply | None]:
-        """Wait for another request of this process, and get what that gets. What is not known to be under way is known soon: see AWAY."""
-        while not f.done.is_set():
-            left, turn = self.until - self.m.clock.monotonic(), f.turn
-            if cancel.is_set():
-                raise Cancelled
-            if left <= 0 and f.under_way:
-                return _running(1.0)
-            yield pause(self.m.clock, left if left > 0 else math.inf, f.done, turn, cancel)
-        return f.reply
-
-    def first(self, cancel: Signal) -> Steps[Reply | None]:
-        """Ask the gate, and do what it says."""
         m = self.m
         run = _Run(
-            _Watched(m.gate, self), self.id, owner=m.owner, request_id="", ttl=m.ttl, heartbeat=None, max_failures=0, max_takeovers=None,
-            wait=max(0.0, self.until - m.clock.monotonic()), fingerprint=self.print, on_refresh=None, warn=lambda e: m.warn(str(e)), clock=m.clock, retry_for=AWAY)
+            m.gate, self.id, owner=m.owner, request_id="", ttl=m.ttl, heartbeat=None, max_failures=0, max_takeovers=None, wait=max(0.0, self.until - m.clock.monotonic()),
+            fingerprint=self.print, on_refresh=None, warn=lambda e: m.warn(str(e)), clock=m.clock, retry_for=AWAY, shared=True)
         try:
             outcome, lock, held = yield from run.begin(cancel)
         except LeaseholdError as err:
-            return self.landed(self.refused(err))
+            return self.refused(err)
         if lock is not None and held is not None:
             if self.spent:
-                lock._term.settle()
-                yield from run.release(held, "")
-                self.land()
+                yield from run.end(lock, held, _Ended(error=UncountedError()))
                 return _lost()
             self.granted = run, lock, held
-            self.known(True)
             return None
         assert outcome is not None
+        made = outcome.error.made if isinstance(outcome.error, _NotKeptError) else outcome.value
+        if made is not None:
+            return _reused() if self.differs(made.parts) else made.reply
         if outcome.status == "already_finished":
             try:
                 record = Record.read(outcome.result)
             except ValueError as err:
-                return self.landed(self.fault(err))
-            return self.landed(_reused() if self.differs(record.parts) else record.replay())
+                return self.fault(err)
+            return _reused() if self.differs(record.parts) else record.replay()
         if outcome.status == "locked":
-            self.land()  # others may have more time to wait
             return _running(min(outcome.retry_after, 5.0))
         if outcome.status == "already_failed":
             m.warn("the request was given up", outcome.error)
-            return self.landed(problem(
+            return problem(
                 500, "IDEMPOTENT_REQUEST_GIVEN_UP", "request was given up", "the processes that carried this request out died again and again; "
-                "find out what it did before you send it under another key"))
-        return self.landed(self.fault(InvalidSettingError("gate", "does not make runs: use client.runs(...)")))
-
-    def landed(self, reply: Reply) -> Reply:
-        self.land(reply)
-        return reply
+                "find out what it did before you send it under another key")
+        return self.fault(InvalidSettingError("gate", "does not make runs: use client.runs(...)"))
 
     def differs(self, stored: Mapping[str, str]) -> bool:
         """Whether it is another request, by what the gate does not compare: fields that both programs know."""
@@ -316,39 +270,24 @@ class _Call:
             sent = problem(
                 500, *(("IDEMPOTENT_REQUEST_FAILED", "request failed", "the request began and broke off") if error is not None else
                        ("IDEMPOTENT_RESPONSE_MISSING", "response is missing", "the request was carried out and left no response")), again)
-        record = Record.of(sent, m.replay, self.parts)
+        record, made = Record.of(sent, m.replay, self.parts), _Made(sent.replay(m.replay), self.parts)
         if stored and record.form == "none":
             m.warn(f"the response of {len(sent.body)} bytes is too large to be stored: callers that send the request again get 409")
-        ended = _Ended(record.text(), done=True) if stored else _Ended(error=UncountedError() if self.nothing else LeaseholdError(f"it responded {sent.status}, which is not stored"))
         self.granted = None  # what is interrupted from here on goes on in the background
-        outcome = yield from run.end(lock, held, ended)
+        outcome = yield from run.end(lock, held, _Ended(record.text(), done=True, value=made) if stored else _Ended(error=_NotKeptError(made)))
         if lost(outcome.error) and (stored or isinstance(error, LockLostError)):
-            self.land()
             m.warn("the lock was lost to another process; the application ran here as well", outcome.error)
             self.spent = True
             if error is None or isinstance(error, LockLostError):
                 return None
+        elif outcome.storing is not None:
+            m.warn("the response was sent and is not stored yet; until it is, the application may run again in another process")
+            m.keep(outcome.storing, f"key {self.key!r} of {self.request.method} {self.request.path}, run {self.id}")
         elif stored and outcome.status != "ready":
-            if outcome.storing is not None:
-                self.keep(outcome.storing, sent.replay(m.replay))
-            else:
-                m.warn("the response was sent and is not stored; the application may run again", outcome.error)
-        self.land(sent.replay(m.replay))
+            m.warn("the response was sent and is not stored; the application may run again", outcome.error)
         if error is not None:
             raise error
         return sent
-
-    def keep(self, storing: Storing, reply: Reply) -> None:
-        """Respond with what is not stored yet, until it is."""
-        m, kept = self.m, (storing, self, reply)
-        m.warn("the response was sent and is not stored yet; until it is, the application may run again in another process")
-        m._unkept[self.id] = kept
-
-        def forget() -> None:
-            if m._unkept.get(self.id) is kept:
-                m._unkept.pop(self.id, None)
-
-        storing._done.subscribe(forget)
 
 
 def _reused() -> Reply:
@@ -366,22 +305,3 @@ def _lost() -> Reply:
     return problem(
         503, "IDEMPOTENT_REQUEST_INTERRUPTED", "request was interrupted",
         "this request began and was interrupted, and its response was not stored: send it again, with the same key", 1.0)
-
-
-class _Watched:
-    """The gate of one call, which notes what is known of the request."""
-
-    def __init__(self, gate: Gate, call: _Call) -> None:
-        self.gate, self.call = gate, call
-        self.give_up, self.refresh, self.release, self.finish = gate.give_up, gate.refresh, gate.release, gate.finish
-
-    @performed
-    def acquire(self, ask: Ask, seconds: float, abort: Signal) -> Wires[Grant]:
-        try:
-            got: Grant = yield from asked(self.gate.acquire, ask, seconds, abort)
-        except LeaseholdError as err:
-            if not _outcome.final(err):
-                self.call.known(False)
-            raise
-        self.call.known(got.held is None and got.reason == "locked")
-        return got

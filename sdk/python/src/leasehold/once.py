@@ -36,12 +36,12 @@ import math
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace as changed
+from dataclasses import dataclass, field, replace as changed
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from . import _check, _end, _input, _outcome, codes
-from ._call import Background, Cancelled, owe, tell
+from ._call import Background, Cancelled, on_fork, owe, tell
 from ._steps import Blocks, Send, Sleep, Steps, Wires, asked, awaited, block, later, may_block, pause, performed
 from ._steps import run as in_background
 from ._term import Term
@@ -364,6 +364,8 @@ class Outcome:
     """With attempt_failed, failed and lock_lost: why; with already_failed a RunFailedError, with not_stored a RunNotStoredError."""
     storing: Storing | None = None
     """With not_stored: the end of the run, while it is sent again in the background."""
+    value: Any = field(default=None, compare=False)
+    """What the work returned, to this call or the one that it shares."""
 
 
 def lost(err: BaseException | None) -> bool:
@@ -453,6 +455,35 @@ class _Ended:
     error: BaseException | None = None
     done: bool = False
     """It returned, and the error is that its result cannot be kept."""
+    value: Any = None
+    """What it returned."""
+
+
+@dataclass(eq=False)
+class _Flight:
+    """A call that others share."""
+
+    fingerprint: str
+    begun: Signal = field(default_factory=Signal)  # the run was granted
+    done: Signal = field(default_factory=Signal)
+    outcome: Outcome | None = None  # what all get; with neither, another one asks
+    error: Exception | None = None
+    unstored: bool = False  # the work is done, and that is not stored
+
+
+class _Flights:
+    """The calls of this process that others share, by gate and run."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        on_fork(self)
+
+    def after_fork(self) -> None:
+        self.mutex = threading.Lock()
+        self.of: dict[tuple[int, str], _Flight] = {}
+
+
+_flights = _Flights()
 
 
 def _plain(value: Any) -> str:
@@ -479,9 +510,11 @@ class _Run:
     def __init__(
         self, gate: Gate, run_id: str, *, owner: str, request_id: str, ttl: float, heartbeat: float | None, max_failures: int, max_takeovers: int | None,
         wait: float, fingerprint: str, on_refresh: Callable[[datetime], None] | None, warn: Callable[[BaseException], None] | None, clock: Clock | None,
-        retry_for: float | None = None, write: Callable[[Any], str] | None = None,
+        retry_for: float | None = None, write: Callable[[Any], str] | None = None, shared: bool = False,
     ) -> None:
         self.gate = gate
+        self.shared = shared
+        self.flight: _Flight | None = None  # of this call, if others share it
         self.write = write or _plain  # a result as text
         self.run_id = _run_name("run_id", run_id)
         self.ttl = _check.ttl("ttl", ttl)
@@ -640,7 +673,66 @@ class _Run:
             self.gate.give_up(self.ask(), seconds / 2, Signal())  # for the connection, and for the response
 
     def begin(self, cancel: Signal) -> Steps[tuple[Outcome | None, RunLock | None, Held | None]]:
-        """The outcome of a run that is skipped; otherwise its lock, which is kept."""
+        """The outcome of a run that is skipped, or shared; otherwise its lock, which is kept."""
+        end = self.clock.monotonic() + self.wait
+        while True:
+            with _flights.mutex:
+                f = _flights.of.get((id(self.gate), self.run_id)) if self.shared else None
+                if self.shared and f is None:
+                    self.flight = _flights.of[id(self.gate), self.run_id] = _Flight(self.fingerprint)
+            self.wait = max(0.0, end - self.clock.monotonic())
+            if f is None or f.fingerprint != self.fingerprint:
+                break
+            found = yield from self.follow(f, end, cancel)
+            if found is not None:
+                return found, None, None
+        if f is not None and f.unstored:
+            raise codes.RunDiffersError()
+        try:
+            outcome, lock, held = yield from self.asks(cancel)
+        except BaseException as err:
+            self.land(error=err if isinstance(err, (ApiError, NoResponseError, InvalidResponseError)) else None)
+            raise
+        if outcome is not None:
+            self.land(outcome)
+        elif self.flight is not None:
+            self.flight.begun.set()
+        return outcome, lock, held
+
+    def follow(self, f: _Flight, end: float, cancel: Signal) -> Steps[Outcome | None]:
+        """Wait for another call, and share what comes of it; None if that is for another one to find out. Whether it is granted is known soon."""
+        while not f.done.is_set():
+            left, begun = end - self.clock.monotonic(), f.begun.is_set()
+            if cancel.is_set():
+                raise Cancelled
+            if left <= 0 and begun:
+                return Outcome("locked", retry_after=1.0)
+            yield pause(self.clock, left if left > 0 else math.inf, f.done, cancel, *([] if begun else [f.begun]))
+        if f.error is not None:
+            raise f.error
+        return f.outcome
+
+    def land(self, outcome: Outcome | None = None, error: Exception | None = None) -> None:
+        """Let those share the outcome that wait, if it says something to them, and those that come until it is stored."""
+        f, self.flight = self.flight, None
+        if f is None:
+            return
+
+        def over() -> None:
+            with _flights.mutex:
+                if _flights.of.get((id(self.gate), self.run_id)) is f:
+                    del _flights.of[id(self.gate), self.run_id]
+
+        if outcome is not None and outcome.status not in ("locked", "lock_lost") and not isinstance(outcome.error, UncountedError):
+            f.outcome = outcome
+        f.error, f.unstored = error, outcome is not None and outcome.storing is not None
+        if not f.unstored:
+            over()
+        f.done.set()
+        if outcome is not None and outcome.storing is not None:
+            outcome.storing._done.subscribe(over)
+
+    def asks(self, cancel: Signal) -> Steps[tuple[Outcome | None, RunLock | None, Held | None]]:
         try:
             g, began = yield from self.wanted(cancel)
         except codes.NotFoundError as err:
@@ -724,6 +816,7 @@ class _Run:
 
     def interrupted(self, lock: RunLock, held: Held) -> None:
         """The caller gave up: the run does not count. It is released in the background."""
+        self.land()
         if lock._term.settle() is None:
             in_background(_background, self.clock, self.released(held, ""))
 
@@ -752,7 +845,7 @@ class _Run:
             return _Ended(error=PermanentError("the result is not valid UTF-8: keep it elsewhere and return where it is"), done=True)
         except Exception as err:
             return _Ended(error=_unkept(err), done=True)
-        return _Ended(text, done=True)
+        return _Ended(text, done=True, value=value)
 
     def end(self, lock: RunLock, held: Held, ended: _Ended) -> Steps[Outcome]:
         """Store how the work ended. After an interrupt that goes on in the background, as the work is done."""
@@ -768,11 +861,20 @@ class _Run:
             _background.end(running)
 
     def stored(self, lock: RunLock, held: Held, ended: _Ended) -> Steps[Outcome]:
+        try:
+            outcome = yield from self.settled(lock, held, ended)
+        except Exception:
+            self.land()
+            raise
+        self.land(outcome)
+        return outcome
+
+    def settled(self, lock: RunLock, held: Held, ended: _Ended) -> Steps[Outcome]:
         loss = lock._term.settle()
         if loss is not None and not (ended.done and lock._has_expired):
             return Outcome("lock_lost", token=held.token, error=loss)
         if ended.error is None:
-            return (yield from self.finish(lock, held, ended.text, "", Outcome("ready", result=ended.text, token=held.token)))
+            return (yield from self.finish(lock, held, ended.text, "", Outcome("ready", result=ended.text, token=held.token, value=ended.value)))
         return (yield from self.failed(lock, held, ended.error))
 
     def failed(self, lock: RunLock, held: Held, err: BaseException) -> Steps[Outcome]:
@@ -819,13 +921,13 @@ class _Run:
                 problem.__cause__ = done.error or err
                 problem._returned = result is not None
             if _rejected(err) and result is not None:  # the work is done, and is not done again because its result is not accepted
-                failure = Outcome("failed", result=done.result, token=held.token, error=problem)
+                failure = changed(done, status="failed", error=problem)
                 return (yield from self.store(held, None, reason(problem), failure, limit, cancel))
             if _rejected(err):
                 yield from self.release(held, reason(problem))
             else:
                 problem.storing = Storing(self.clock)
-            return Outcome("not_stored", result=done.result, token=held.token, error=problem, storing=problem.storing)
+            return changed(done, status="not_stored", error=problem, storing=problem.storing)
 
 
 def reason(err: BaseException) -> str:
@@ -841,7 +943,7 @@ def reason(err: BaseException) -> str:
 def run(
     gate: Gate, run_id: str, work: Callable[[RunLock], str | None], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
     heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, fingerprint: str = "",
-    on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
+    shared: bool = False, on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
     """Run the work if the gate grants it, and say what came of it.
 
@@ -865,6 +967,9 @@ def run(
         wait.
     fingerprint
         Says what the run is about, in 128 bytes at most, such as :func:`fingerprint` makes it. Another one under the same name is RunDiffersError, and nothing runs.
+    shared
+        Calls for the run at this gate object are one: the first asks, and those that come until its end is stored wait for it, and share what comes of it. Nothing is shared of a call that
+        ends with locked or lock_lost, with an :class:`UncountedError` or an interrupt: the next one asks then.
     on_refresh
         Is called after each refresh with the lock's new expiry, so that a queue's own timeout can be moved along.
     warn
@@ -872,7 +977,7 @@ def run(
     """
     r = _Run(
         gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait,
-        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock, retry_for=retry_for)
+        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock, retry_for=retry_for, shared=shared)
     return _blocking(r, work, "work")
 
 
@@ -901,12 +1006,12 @@ def _blocking(r: _Run, work: Callable[[RunLock], Any], called: str) -> Outcome:
 async def run_async(
     gate: Gate, run_id: str, work: Callable[[RunLock], Any], *, owner: str = "", request_id: str = "", ttl: float = 300.0,
     heartbeat: float | None = None, max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, fingerprint: str = "",
-    on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
+    shared: bool = False, on_refresh: Callable[[datetime], None] | None = None, warn: Callable[[BaseException], None] | None = None, clock: Clock | None = None,
 ) -> Outcome:
     """:func:`run` for work that is a coroutine function. It is cancelled when the lock is lost, and has then not succeeded unless it returns all the same."""
     r = _Run(
         gate, run_id, owner=owner, request_id=request_id, ttl=ttl, heartbeat=heartbeat, max_failures=max_failures, max_takeovers=max_takeovers, wait=wait,
-        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock, retry_for=retry_for)
+        fingerprint=fingerprint, on_refresh=on_refresh, warn=warn, clock=clock, retry_for=retry_for, shared=shared)
 
     return await _awaiting(r, work)
 
@@ -994,8 +1099,8 @@ def fingerprint(value: object) -> str:
 
 def once(
     gate: Gate, *, key: str | Callable[..., str], ignore: Collection[str] = (), owner: str = "", ttl: float = 300.0, heartbeat: float | None = None,
-    max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, warn: Callable[[BaseException], None] | None = None,
-    time_left: Callable[..., float] | None = None, clock: Clock | None = None,
+    max_failures: int = 0, max_takeovers: int | None = None, wait: float = 0.0, retry_for: float | None = None, shared: bool = False,
+    warn: Callable[[BaseException], None] | None = None, time_left: Callable[..., float] | None = None, clock: Clock | None = None,
 ) -> Callable[[F], F]:
     """A decorator: the function runs once for each key, and all calls return what it returned then, read from JSON.
 
@@ -1028,7 +1133,7 @@ def once(
         left_out = _input.ignored(ignore, signature.parameters)
         made = _input.Key(key, signature.parameters) if isinstance(key, str) else None
 
-        def begun(args: tuple[Any, ...], kwargs: dict[str, Any], read: _Read) -> _Run:
+        def begun(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Run:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             run_id = _run_name("key", key(*args, **kwargs) if callable(key) else cast(_input.Key, made).of(bound.arguments))
@@ -1043,7 +1148,7 @@ def once(
             r = _Run(
                 gate, run_id, owner=owner, request_id="", ttl=lasts, heartbeat=beats, max_failures=max_failures, max_takeovers=max_takeovers,
                 wait=min(_check.seconds("wait", wait), left),
-                fingerprint=about, on_refresh=None, warn=warn, clock=clock, retry_for=retry_for, write=read.written)
+                fingerprint=about, on_refresh=None, warn=warn, clock=clock, retry_for=retry_for, write=_written, shared=shared)
             r.ends_at = None if time_left is None else r.clock.monotonic() + left
             return r
 
@@ -1056,21 +1161,19 @@ def once(
                     _not_begun("function", made)
                     return made
 
-                read = _Read()
-                r = begun(args, kwargs, read)
+                r = begun(args, kwargs)
                 with _told_what_differs(r.run_id):
                     outcome = await _awaiting(r, work)
-                return read.returned(r.run_id, outcome)
+                return _returned(r.run_id, outcome)
 
             return cast(F, later)
 
         @functools.wraps(f)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            read = _Read()
-            r = begun(args, kwargs, read)
+            r = begun(args, kwargs)
             with _told_what_differs(r.run_id):
                 outcome = _blocking(r, lambda lock: f(*args, **kwargs), "function")
-            return read.returned(r.run_id, outcome)
+            return _returned(r.run_id, outcome)
 
         return cast(F, wrapper)
 
@@ -1088,28 +1191,21 @@ def _told_what_differs(run_id: str) -> Iterator[None]:
             err.problem) from err
 
 
-class _Read:
-    """The result of a call: what comes out of its JSON."""
+def _written(value: Any) -> str:
+    """The result of a call, as it is stored."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
-    value: Any = None
 
-    def written(self, value: Any) -> str:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        self.value = json.loads(text)
-        return text
-
-    def returned(self, run_id: str, outcome: Outcome) -> Any:
-        """What a call of a decorated function returns."""
-        if outcome.status == "ready":
-            return self.value
-        if outcome.status == "already_finished":
-            try:
-                return json.loads(outcome.result) if outcome.result else None
-            except ValueError as err:
-                raise InvalidResponseError(f"the result of run {run_id!r} is no JSON: another program stored it") from err
-        if outcome.status == "locked":
-            raise RunLockedError(f"another worker runs {run_id!r}", outcome.retry_after)
-        assert outcome.error is not None
-        if isinstance(outcome.error, RunNotStoredError):
-            outcome.error.value = self.value
-        raise outcome.error
+def _returned(run_id: str, outcome: Outcome) -> Any:
+    """What a call of a decorated function returns: what comes out of its JSON, in any case."""
+    if outcome.status in ("ready", "already_finished"):
+        try:
+            return json.loads(outcome.result) if outcome.result else None
+        except ValueError as err:
+            raise InvalidResponseError(f"the result of run {run_id!r} is no JSON: another program stored it") from err
+    if outcome.status == "locked":
+        raise RunLockedError(f"another worker runs {run_id!r}", outcome.retry_after)
+    assert outcome.error is not None
+    if isinstance(outcome.error, RunNotStoredError) and outcome.result:
+        outcome.error.value = json.loads(outcome.result)
+    raise outcome.error
