@@ -1292,14 +1292,14 @@ type GiveUp = bool
 type Health struct {
 	Status string `json:"status"`
 
-	// Unreadable Of `/readyz`: how often requests to this process met documents that cannot be read, since it was started; missing if none did. Other documents work, so that the server is ready. Its log names the documents.
+	// Unreadable Of `/readyz`: how often this process met documents that cannot be read, in requests and in its own work beside them, since it was started; missing if it met none. Other documents work, so that the server is ready. Its log names the documents.
 	Unreadable *HealthUnreadable `json:"unreadable,omitempty"`
 
 	// Warning Of `/readyz`: what an administrator should know, such as that the store's time is behind what it was. The server is ready all the same.
 	Warning string `json:"warning,omitempty"`
 }
 
-// HealthUnreadable Of `/readyz`: how often requests to this process met documents that cannot be read, since it was started; missing if none did. Other documents work, so that the server is ready. Its log names the documents.
+// HealthUnreadable Of `/readyz`: how often this process met documents that cannot be read, in requests and in its own work beside them, since it was started; missing if it met none. Other documents work, so that the server is ready. Its log names the documents.
 type HealthUnreadable struct {
 	// At ISO 8601, UTC, milliseconds.
 	At Time `json:"at"`
@@ -1307,7 +1307,7 @@ type HealthUnreadable struct {
 	// Count A document counts each time.
 	Count int `json:"count"`
 
-	// Operation That met the last of them, as metrics name it, such as `lock.list`.
+	// Operation That met the last of them, as metrics name it, such as `lock.list` or `sweep.clusters`.
 	Operation string `json:"operation"`
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/functions/gcp"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/setup"
 	"github.com/leasehold-dev/leasehold/functions/tokenfile"
@@ -106,11 +107,14 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	}
 	pruning, endPruning := context.WithCancel(ctx)
 	var pruned sync.WaitGroup
-	pruned.Go(func() { setup.PruneLoop(pruning, store, log, observed.metrics) })
+	damage := new(metrics.Damage)
+	pruned.Go(func() { setup.PruneLoop(pruning, store, log, observed.metrics, damage) })
 	pruned.Go(func() {
-		setup.SweepLoop(pruning, setup.Clusters(c, store, observed.metrics), store, log, observed.metrics)
+		setup.SweepLoop(pruning, setup.Clusters(c, store, observed.metrics), store, log, observed.metrics, damage)
 	})
-	pruned.Go(func() { setup.AlarmLoop(pruning, setup.Clusters(c, store, observed.metrics), log, observed.metrics) })
+	pruned.Go(func() {
+		setup.AlarmLoop(pruning, setup.Clusters(c, store, observed.metrics), log, observed.metrics, damage)
+	})
 	defer pruned.Wait()
 	defer endPruning()
 
@@ -122,7 +126,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := checkSpaces(ctx, ids); err != nil {
 		return err
 	}
-	pruned.Go(func() { setup.SurveyLoop(pruning, observed.metrics, c.MetricsSurvey, store, ids, log) })
+	pruned.Go(func() { setup.SurveyLoop(pruning, observed.metrics, c.MetricsSurvey, store, ids, log, damage) })
 
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.Listen)
@@ -135,7 +139,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
-	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log, observed.metrics)
+	sweep, done, err := gcp.SweepRoute(lifetime, c, store, log, observed.metrics, damage)
 	if err != nil {
 		return errors.Join(usage("%w", err), l.Close())
 	}
@@ -144,6 +148,7 @@ func (cmd *serveCmd) Run(ctx context.Context, s *streams) error {
 	o.Routes = append(o.Routes, task, sweep)
 	o.Leaving, o.Stop, o.Build, o.Metrics, o.Traces = stop.Done(), ctx.Done(), buildinfo.This(version), observed.metrics,
 		observed.traces
+	o.Damage = damage
 	o.Audit, o.AuditUnknown = written.audit, written.unknown
 	o.History = history(c.AuditLog)
 	api := httpapi.New(store, identity, o)

@@ -171,7 +171,7 @@ func sweepEndpoint(ctx context.Context, c *settings.Config, store docstore.Store
 	observed *observing) (http.Handler, error) {
 	lines := telemetry.AtLeast(c.Level(), log)
 	// the queue stays open for as long as the process lives
-	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines, observed.metrics)
+	route, _, err := SweepRoute(context.WithoutCancel(ctx), c, store, lines, observed.metrics, nil)
 	if err != nil {
 		return nil, err
 	}

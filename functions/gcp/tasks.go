@@ -21,18 +21,19 @@ import (
 
 // SweepRoute returns the endpoint that Cloud Scheduler calls, over the Cloud Tasks queue of the settings; without one
 // it sweeps clusters alone. done closes the queue. ctx is the lifetime of the route and of the queue's credentials.
-func SweepRoute(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, m *metrics.Metrics) (
+func SweepRoute(ctx context.Context, c *settings.Config, store docstore.Store, log *slog.Logger, m *metrics.Metrics,
+	d *metrics.Damage) (
 	route httpapi.Route, done func() error, err error) {
 	done = func() error { return nil }
 	if c.TaskQueue == "" {
-		route, err = setup.SweepRoute(ctx, c, nil, store, log, m)
+		route, err = setup.SweepRoute(ctx, c, nil, store, log, m, d)
 		return route, done, err
 	}
 	queue, err := openQueue(ctx, c)
 	if err != nil {
 		return route, done, err
 	}
-	if route, err = setup.SweepRoute(ctx, c, queue, store, log, m); err != nil {
+	if route, err = setup.SweepRoute(ctx, c, queue, store, log, m, d); err != nil {
 		return route, done, errors.Join(err, queue.Close())
 	}
 	return route, queue.Close, nil

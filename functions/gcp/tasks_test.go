@@ -35,7 +35,7 @@ func TestRejectedQueues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, done, err := SweepRoute(t.Context(), c, docstore.NewMemory(nil), slog.New(slog.DiscardHandler), nil)
+		_, done, err := SweepRoute(t.Context(), c, docstore.NewMemory(nil), slog.New(slog.DiscardHandler), nil, nil)
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", words, err, says)
 		}

@@ -60,7 +60,7 @@ type frame struct {
 	origins      []string
 	outcomes     *outcomes // nil: none are remembered
 	metrics      *metrics.Metrics
-	damage       damage
+	damage       *metrics.Damage // see Options.Damage
 	leaving      <-chan struct{} // see Options.Leaving
 	home         string          // see Options.Home
 	folders      map[string]bool // paths of routes that end in a slash
@@ -78,6 +78,9 @@ func newFrame(o *Options) *frame {
 	}
 	if f.auditUnknown = f.audit; o != nil && o.AuditUnknown != nil {
 		f.auditUnknown = o.AuditUnknown
+	}
+	if f.damage = new(metrics.Damage); o != nil && o.Damage != nil {
+		f.damage = o.Damage
 	}
 	f.rejections = &rejections{tell: f.tellRejections}
 	if o != nil && o.LogSample != 0 {

@@ -105,6 +105,10 @@ type Options struct {
 	// [metrics.Metrics.Observe].
 	Metrics *metrics.Metrics
 
+	// Damage is what /readyz says of documents that cannot be read, where work beside requests counts there, too; nil:
+	// requests alone do.
+	Damage *metrics.Damage
+
 	// Build is what callers are told of the program (GET /v1/caller); its zero value says nothing.
 	Build buildinfo.Info
 

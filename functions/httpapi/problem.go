@@ -130,7 +130,7 @@ func (f *frame) fail(w http.ResponseWriter, r *http.Request, err error) {
 	n := noteOf(r)
 	n.code, n.detail, n.err, n.problem = e.Code, e.Detail, e.Cause, e
 	if e.Code == contracts.CodeDocumentDamaged {
-		f.damage.met(n.operation(), 1)
+		f.damage.Met(n.operation(), 1)
 	}
 	if id, ok := errors.AsType[*identityError](err); ok && id.challenge != "" && e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", id.challenge)

@@ -143,38 +143,20 @@ func (f *frame) storeBehind() func(behind time.Duration) {
 	}
 }
 
-// damage counts what this process met of documents that cannot be read, since it was started.
-type damage struct {
-	mu   sync.Mutex
-	last contracts.HealthUnreadable // its Count is of all
-}
-
-// met counts documents that an operation could not read. Anyone may ask for the number, so that no document is named.
-func (d *damage) met(operation string, n int) {
-	if n < 1 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last = contracts.HealthUnreadable{Count: d.last.Count + n, Operation: operation, At: direct.Time(time.Now())}
-}
-
-// said is what there is to say of them; nil if there were none.
-func (d *damage) said() *contracts.HealthUnreadable {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.last.Count == 0 {
+// unread is what there is to say of documents that cannot be read; nil if there were none.
+func (f *frame) unread() *contracts.HealthUnreadable {
+	met := f.damage.Last()
+	if met.Count == 0 {
 		return nil
 	}
-	last := d.last
-	return &last
+	return &contracts.HealthUnreadable{Count: met.Count, Operation: met.Operation, At: direct.Time(met.At)}
 }
 
 // unreadable counts documents that an operation passed by because they cannot be read.
 func (a *api) unreadable(r *http.Request, n int) {
 	operation := noteOf(r).operation()
 	a.metrics.Unreadable(r.Context(), operation, n)
-	a.damage.met(operation, n)
+	a.damage.Met(operation, n)
 }
 
 // BehindText says for people that the store's time is behind what it was.
@@ -251,9 +233,9 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
 	behind, err := a.ready.check(r.Context())
 	switch {
 	case err == nil && behind > 0:
-		return send(w, contracts.Health{Status: "ok", Warning: BehindText(behind), Unreadable: a.damage.said()})
+		return send(w, contracts.Health{Status: "ok", Warning: BehindText(behind), Unreadable: a.unread()})
 	case err == nil:
-		return send(w, contracts.Health{Status: "ok", Unreadable: a.damage.said()})
+		return send(w, contracts.Health{Status: "ok", Unreadable: a.unread()})
 	case errors.Is(err, docstore.ErrClockSkew):
 		return causedBy(err, contracts.CodeUnavailable,
 			"not ready: this machine's clock is off, and requests fail with CLOCK_SKEW")

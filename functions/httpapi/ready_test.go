@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/proof/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
@@ -285,6 +286,28 @@ func TestReadyTellsOfUnreadable(t *testing.T) {
 	says(4, "lock.list")
 	d.get("/v1/tenants/acme/locks/other").refuses(t, 404, "NOT_FOUND", "")
 	says(4, "lock.list")
+}
+
+// TestReadyTellsOfDamageBesideRequests: documents that sweeps could not read are counted with those of requests.
+func TestReadyTellsOfDamageBesideRequests(t *testing.T) {
+	t.Parallel()
+	var damage metrics.Damage
+	d := open(t, httpapi.Development{})
+	d.handler = httpapi.New(d.store, httpapi.Development{}, &httpapi.Options{Damage: &damage})
+	k := docstore.Key{Kind: "locks", Tenant: "acme", ID: "k"}
+	if _, err := d.store.Write(t.Context(), docstore.Write{Key: k, Set: docstore.Doc{"token": docstore.String("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	d.get("/v1/tenants/acme/locks/k").refuses(t, 500, "DOCUMENT_DAMAGED", "")
+	var passed docstore.Unreadable
+	passed.Take(docstore.ErrDamaged)
+	damage.Swept(metrics.OfTallies, passed.Err())
+	damage.Swept(metrics.OfClusters, docstore.ErrUnavailable)
+	a := d.get("/readyz")
+	if u, _ := a.body["unreadable"].(map[string]any); a.status != 200 || u["count"] != 2.0 ||
+		u["operation"] != "sweep.tallies" {
+		t.Errorf("got %d %s", a.status, a.raw)
+	}
 }
 
 // TestReadinessLeavesNothing: what is written is small, in a kind of its own, and may be removed by the store.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -12,10 +13,26 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/repo/docstore"
 )
 
+// applying is a store that counts what was written.
+type applying struct {
+	docstore.Store
+	applied int
+}
+
+func (s *applying) Write(ctx context.Context, all ...docstore.Write) (docstore.Result, error) {
+	r, err := s.Store.Write(ctx, all...)
+	if r.Applied {
+		s.applied++
+	}
+	return r, err
+}
+
 // TestRights sends every operation of the contract as callers with each right alone, with none, and without
-// credentials, and with all rights but one, in their tenant and in another one. What was let in is the table of the page on authentication.
+// credentials, and with all rights but one, in their tenant and in another one. Each has a body with which it would be
+// carried out. What is refused has changed no document. What was let in is the table of the page on authentication.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	var contract struct {
@@ -36,7 +53,10 @@ func TestRights(t *testing.T) {
 	}
 	who := &callers{}
 	d := open(t, who)
+	store := &applying{Store: d.store}
+	d.serve(who, store)
 	// admits says whether a caller gets as far as to what the operation does.
+	bodies, refused := map[string]string{}, 0
 	admits := func(method, path, tenant string) bool {
 		at := strings.NewReplacer("{tenant_id}", tenant, "{id}", "1").Replace(path)
 		for part := range strings.SplitSeq(at, "/") {
@@ -47,22 +67,47 @@ func TestRights(t *testing.T) {
 		if path == "/v1/history" {
 			at += "?kind=lock&key=k&tenant_id=" + tenant
 		}
-		code := d.send(strings.ToUpper(method), at, map[bool]string{true: "", false: "{}"}[method == "get"]).body["code"]
-		return code != "PERMISSION_DENIED" && code != "UNAUTHENTICATED"
+		before := store.applied
+		code := d.send(strings.ToUpper(method), at, bodies[method+path]).body["code"]
+		if code != "PERMISSION_DENIED" && code != "UNAUTHENTICATED" {
+			return true
+		}
+		if refused++; store.applied != before {
+			t.Errorf("%s %s was refused, and wrote", method, at)
+		}
+		return false
 	}
 	operations := map[string][]string{} // by who is let in
 	cells := 0
-	for path, methods := range contract.Paths {
+	for _, path := range slices.Sorted(maps.Keys(contract.Paths)) {
+		methods := contract.Paths[path]
 		ofTenant := strings.Contains(path, "{tenant_id}") || path == "/v1/history"
-		for method, raw := range methods {
+		for _, method := range slices.Sorted(maps.Keys(methods)) {
+			raw := methods[method]
 			var operation struct {
 				OperationID string `json:"operationId"`
+				RequestBody struct {
+					Content map[string]struct {
+						Example  json.RawMessage
+						Examples map[string]struct{ Value json.RawMessage } `json:"examples"`
+					} `json:"content"`
+				} `json:"requestBody"`
 			}
 			if method == "parameters" {
 				continue
 			}
 			if err := json.Unmarshal(raw, &operation); err != nil {
 				t.Fatal(err)
+			}
+			of := operation.RequestBody.Content["application/json"]
+			bodies[method+path] = string(of.Example)
+			for _, name := range slices.Backward(slices.Sorted(maps.Keys(of.Examples))) {
+				if value := string(of.Examples[name].Value); !strings.Contains(value, "wait_seconds") { // no one releases it
+					bodies[method+path] = value
+				}
+			}
+			if operation.RequestBody.Content != nil && bodies[method+path] == "" {
+				t.Errorf("%s has no example that does not wait", operation.OperationID)
 			}
 			who.caller, who.err = httpapi.Caller{}, httpapi.Unauthenticated("no token")
 			if admits(method, path, "acme") {
@@ -107,8 +152,8 @@ func TestRights(t *testing.T) {
 			operations[who] = append(operations[who], operation.OperationID)
 		}
 	}
-	if cells < 300 {
-		t.Errorf("only %d cells were tried", cells)
+	if cells < 300 || refused < 300 || store.applied < 20 {
+		t.Errorf("only %d cells were tried, %d refused, and %d writes made", cells, refused, store.applied)
 	}
 	var table strings.Builder
 	table.WriteString("| Who | May |\n| --- | --- |\n")

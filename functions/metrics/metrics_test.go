@@ -470,7 +470,7 @@ func TestEveryInstrumentIsFed(t *testing.T) {
 			`{"request_id":"j2","kinds":["room"],"ttl_seconds":10}`); status != 200 {
 			t.Fatal(status, got)
 		}
-		if err := s.m.Survey(t.Context(), s.store, ids); err != nil {
+		if err := s.m.Survey(t.Context(), s.store, ids, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range []cluster.Event{
@@ -645,8 +645,9 @@ func TestUnreadable(t *testing.T) {
 		docstore.Write{Key: k, Set: docstore.Doc{"rev": docstore.String("x")}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.m.Survey(t.Context(), s.store, ids); err != nil {
-		t.Error(err)
+	var damage metrics.Damage
+	if err := s.m.Survey(t.Context(), s.store, ids, &damage); err != nil || damage.Last().Count != 1 {
+		t.Error(err, damage.Last())
 	}
 	var unreadable docstore.Unreadable
 	for range 30 {
@@ -657,11 +658,13 @@ func TestUnreadable(t *testing.T) {
 		errors.Join(docstore.ErrUnavailable, unreadable.Err()))
 	s.m.Pruned(t.Context(), unreadable.Err())
 	s.m.Pruned(t.Context(), docstore.ErrUnavailable)
+	s.m.FiredAlarms(t.Context(), placement.Alarms{Errors: 30, Damaged: 30}, unreadable.Err())
 	all := s.collect()
 	for attrs, want := range map[string]float64{
 		"leasehold.operation=lock.list": 3, "leasehold.operation=run.list": 3, "leasehold.operation=sweep.analyses": 30,
 		"leasehold.operation=sweep.clusters": 30,
-		"leasehold.operation=sweep.ended":    30, "leasehold.operation=survey": 1,
+		"leasehold.operation=sweep.ended":    30, "leasehold.operation=sweep.alarms": 30,
+		"leasehold.operation=survey": 1,
 	} {
 		if got := value(all, name, attrs); got != want {
 			t.Errorf("%s: %v, want %v", attrs, got, want)

@@ -30,24 +30,29 @@ const MaxClusters = 1000
 
 // Survey counts what is in the store, for the gauges of the group Survey: a read of all pages of each namespace of
 // machine IDs, a list of all analyses, and a read of each cluster with a list of its members. It is for now and then,
-// by one process. An error leaves the numbers before as they are.
-func (m *Metrics) Survey(ctx context.Context, store docstore.Store, ids *machineid.Service) error {
+// by one process. An error leaves the numbers before as they are. What cannot be read is counted in damage, too, which may
+// be nil.
+func (m *Metrics) Survey(ctx context.Context, store docstore.Store, ids *machineid.Service, damage *Damage) error {
 	if m == nil {
 		return nil
 	}
 	var s survey
+	unreadable := 0
 	for _, name := range ids.Spaces() {
 		o, _, err := ids.Occupancy(ctx, name)
 		if err != nil {
 			return fmt.Errorf("survey: %w", err)
 		}
 		s.spaces = append(s.spaces, o)
-		m.Unreadable(ctx, surveyed, o.Unreadable.Count)
+		unreadable += o.Unreadable.Count
 	}
 	var err error
 	if s.analyses, err = countAnalyses(ctx, store); err != nil {
 		return fmt.Errorf("survey: %w", err)
 	}
+	unreadable += s.analyses["UNREADABLE"]
+	m.Unreadable(ctx, surveyed, unreadable)
+	damage.Met(surveyed, unreadable)
 	all, complete, err := placement.New(store, nil).Survey(ctx, MaxClusters)
 	if err != nil {
 		return fmt.Errorf("survey: %w", err)

@@ -67,11 +67,14 @@ func (m *Metrics) Evicted(ctx context.Context, expired []time.Duration, moved in
 	}
 }
 
-// FiredAlarms measures how late alarms were when they were fired for the first time.
-func (m *Metrics) FiredAlarms(ctx context.Context, a placement.Alarms) {
+// FiredAlarms measures how late alarms were when they were fired for the first time, and counts what a look for them,
+// whose error err is, could not read.
+func (m *Metrics) FiredAlarms(ctx context.Context, a placement.Alarms, err error) {
 	if m == nil {
 		return
 	}
+	passed, _ := docstore.Failure(err)
+	m.Unreadable(ctx, sweepOf+OfAlarms, passed.Count)
 	for _, late := range a.Late {
 		m.alarmLag.Record(ctx, late.Seconds())
 	}
@@ -82,7 +85,7 @@ func (m *Metrics) SweptAnalyses(ctx context.Context, s analysis.Swept, err error
 	if m == nil {
 		return
 	}
-	const what = "analyses"
+	const what = OfAnalyses
 	m.sweep(ctx, what, err)
 	m.count(ctx, m.swept, s.Requeued, what, "requeued")
 	m.count(ctx, m.swept, s.Failed, what, "failed")
@@ -95,7 +98,7 @@ func (m *Metrics) SweptClusters(ctx context.Context, s placement.Swept, err erro
 	if m == nil {
 		return
 	}
-	const what = "clusters"
+	const what = OfClusters
 	m.sweep(ctx, what, err)
 	m.count(ctx, m.swept, s.Evicted, what, "evicted")
 	m.count(ctx, m.swept, s.Freed, what, "freed")
@@ -123,14 +126,14 @@ const sweepOf = "sweep."
 func (m *Metrics) Pruned(ctx context.Context, err error) {
 	if m != nil {
 		passed, _ := docstore.Failure(err)
-		m.Unreadable(ctx, sweepOf+"ended", passed.Count)
+		m.Unreadable(ctx, sweepOf+OfEnded, passed.Count)
 	}
 }
 
 // Corrected counts a sweep of tallies, see census.Correct, whose error err is.
 func (m *Metrics) Corrected(ctx context.Context, err error) {
 	if m != nil {
-		m.sweep(ctx, "tallies", err)
+		m.sweep(ctx, OfTallies, err)
 	}
 }
 

@@ -332,7 +332,7 @@ var Table = []Instrument{
 		Name: nameUnreadable, Group: groupSweep, Unit: "{document}", Kind: Counter, Attributes: []string{attrOperation},
 		CloudWatch: []string{},
 		Help: "Documents that cannot be read and were passed by, each time that a list or a sweep met them, by what met them: lists by their operation, `placement.events`, " +
-			"`sweep.analyses`, `sweep.clusters`, `sweep.ended` for what is to be removed, and `survey` for pages of machine IDs.",
+			"`sweep.analyses`, `sweep.clusters`, `sweep.alarms`, `sweep.tallies`, `sweep.ended` for what is to be removed, and `survey` for machine IDs and analyses that are counted.",
 		Question: "Is something in the store damaged, and for whom?",
 	},
 	{
@@ -484,7 +484,7 @@ var alarming = []struct{ operation, outcome string }{
 // passing are the operations that pass documents by which cannot be read.
 var passing = []string{
 	"activation.list", "analysis.list", "lock.list", "machine_ids.map", "machine_ids.occupancy", "placement.events",
-	"run.list", "sweep.analyses", "sweep.clusters", "sweep.ended", surveyed,
+	"run.list", "sweep.alarms", "sweep.analyses", "sweep.clusters", "sweep.ended", "sweep.tallies", surveyed,
 }
 
 // surveyed is the operation of a survey, which reads all pages of machine IDs.

@@ -228,6 +228,9 @@ func checkNames(e Entry, env map[string]string) error {
 	var errs []error
 	for name := range env {
 		if !strings.HasPrefix(name, prefix) {
+			if meant := strings.ToUpper(name); strings.HasPrefix(meant, prefix) {
+				errs = append(errs, otherwiseSpelt(env, name, meant))
+			}
 			continue
 		}
 		if _, ok := Find(name); ok || kubernetes().MatchString(name) {
@@ -244,6 +247,20 @@ func checkNames(e Entry, env map[string]string) error {
 	// the order of a map is random
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+// otherwiseSpelt rejects a variable with the name of a setting in other letters than capitals, which nothing reads: beside
+// that setting, it would be its second value.
+func otherwiseSpelt(env map[string]string, name, meant string) error {
+	_, known := Find(meant)
+	_, twice := env[meant]
+	switch {
+	case known && twice:
+		return fmt.Errorf("%s is set twice: as %s, too", meant, name)
+	case known:
+		return fmt.Errorf("%s is not a setting: did you mean %s?", name, meant)
+	}
+	return nil
 }
 
 // numbered matches the variables of the second to the last of several locks.

@@ -19,6 +19,9 @@ because other users of a machine can read command lines.
 
 - An empty variable counts as not set. Where that would turn a check of callers off, an empty value is an error.
 - A variable that begins with ` + "`LEASEHOLD_`" + ` and is not known is an error at the start, which names a setting with a similar name if there is one.
+- A setting that is there twice in two spellings, such as ` + "`leasehold_tenant_rate` beside `LEASEHOLD_TENANT_RATE`" + `, is an error, at the start and in the plan of a
+  module. **In Terraform, the same name twice in one map is none**: of two equal keys HCL takes the last, before a module or ` + "`terraform validate`" + ` sees
+  them. Let a linter or a review find those.
 - A duration is a number with a unit: ` + "`300ms`, `30s`, `5m`, `2h`" + `. A list is separated by commas. A switch is ` + "`true` or `false`" + `.
 
 *Taken by* has commands of ` + "`leasehold`" + `, then Cloud Functions (API, Tasks, Sweep), then handlers of Lambda. Those in **bold** require the setting.

@@ -264,6 +264,23 @@ func TestLoad(t *testing.T) {
 		c.Name("LEASEHOLD_STORE") != "LEASEHOLD_STORE" || c.Name("LEASEHOLD_DATA") != "--data" {
 		t.Errorf("a flag wins: %+v, %v", c, err)
 	}
+	// What is wrong with the one that counts is said by the name under which it was set.
+	for says, x := range map[string]struct {
+		env   string
+		flags map[string]string
+	}{
+		`--ttl is "soon": it must be a duration`: {"LEASEHOLD_TTL=90s", map[string]string{"ttl": "soon"}},
+		"LEASEHOLD_TARGET_TOKEN and --target-token-file cannot both be set": {
+			"LEASEHOLD_TARGET_URL=https://x LEASEHOLD_TARGET_TOKEN=x", map[string]string{"target-token-file": "f"}},
+		"LEASEHOLD_AUTH_TENANT and --auth-tenant-claim cannot both be set": {
+			"LEASEHOLD_AUTH_ISSUER=https://x LEASEHOLD_AUTH_AUDIENCE=x LEASEHOLD_AUTH_TENANT=acme",
+			map[string]string{"auth-tenant-claim": "hd"}},
+	} {
+		if _, err := settings.Load(settings.Serve, strings.Fields(x.env), x.flags); err == nil ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("%s %v: %v\nwant %s", x.env, x.flags, err, says)
+		}
+	}
 }
 
 // TestClientVariables: commands that call a server reject misspelt variables, as servers do.
@@ -325,6 +342,9 @@ func TestRejected(t *testing.T) {
 	}{
 		// Names.
 		{serve, "LEASEHOLD_LITSEN=x", "LEASEHOLD_LITSEN is not a setting: did you mean LEASEHOLD_LISTEN?"},
+		{serve, "leasehold_listen=x", "leasehold_listen is not a setting: did you mean LEASEHOLD_LISTEN?"},
+		{serve, "LEASEHOLD_TENANT_RATE=5 Leasehold_Tenant_Rate=6", "LEASEHOLD_TENANT_RATE is set twice: as Leasehold_Tenant_Rate, too"},
+		{serve, "leasehold_colour=red", ""}, // another program's
 		{api, "LEASEHOLD_SUBJECTS=x", "did you mean LEASEHOLD_AUTH_SUBJECTS?"},
 		{lambda, "LEASEHOLD_WORKERS=x", "did you mean LEASEHOLD_AUTH_WORKERS?"},
 		{lambda, table + "LEASEHOLD_TENANT=acme",

@@ -62,7 +62,8 @@ func pruneOnce(ctx context.Context, store docstore.Pruner) (removed int, more bo
 
 // PruneLoop prunes a store every five minutes, more or less, until ctx ends. It returns at once for a store that
 // removes documents by itself (DynamoDB, Firestore). Several processes may do it for one store.
-func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger, m *metrics.Metrics) {
+func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger, m *metrics.Metrics,
+	d *metrics.Damage) {
 	p, ok := store.(docstore.Pruner)
 	if !ok {
 		return
@@ -82,6 +83,7 @@ func PruneLoop(ctx context.Context, store docstore.Store, log *slog.Logger, m *m
 			log.InfoContext(ctx, "removed ended locks", "removed", n)
 		}
 		m.Pruned(ctx, err)
+		d.Swept(metrics.OfEnded, err)
 		tasks.LogPrune(ctx, log, n, err)
 	}
 }

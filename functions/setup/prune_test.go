@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/settings"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -75,7 +76,7 @@ func TestPruneLoop(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			PruneLoop(ctx, store, slog.New(slog.NewTextHandler(&log, nil)), nil)
+			PruneLoop(ctx, store, slog.New(slog.NewTextHandler(&log, nil)), nil, nil)
 		}()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -99,7 +100,7 @@ func TestPruneLoop(t *testing.T) {
 		}
 	})
 	t.Run("a store that does it itself", func(t *testing.T) {
-		PruneLoop(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)}, slog.Default(), nil) // returns
+		PruneLoop(t.Context(), struct{ docstore.Store }{docstore.NewMemory(nil)}, slog.Default(), nil, nil) // returns
 	})
 	t.Run("a store that is closed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestPruneLoop(t *testing.T) {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			PruneLoop(t.Context(), store, slog.New(slog.DiscardHandler), nil) // returns
+			PruneLoop(t.Context(), store, slog.New(slog.DiscardHandler), nil, nil) // returns
 		})
 	})
 }
@@ -143,11 +144,12 @@ func TestPrunePassesDamage(t *testing.T) {
 			t.Errorf("removed %d: %v, %+v", n, failed, u)
 		}
 		var log bytes.Buffer
+		var damage metrics.Damage
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			PruneLoop(ctx, passing{store}, slog.New(slog.NewTextHandler(&log, nil)), nil)
+			PruneLoop(ctx, passing{store}, slog.New(slog.NewTextHandler(&log, nil)), nil, &damage)
 		}()
 		time.Sleep(PruneEvery + PruneEvery/2)
 		synctest.Wait()
@@ -156,6 +158,9 @@ func TestPrunePassesDamage(t *testing.T) {
 		if left(t, store) != 0 || !strings.Contains(log.String(), "damaged=15") ||
 			strings.Contains(log.String(), "cannot remove") {
 			t.Errorf("%d are left; the log: %s", left(t, store), &log)
+		}
+		if got := damage.Last(); got.Count == 0 || got.Count%15 != 0 || got.Operation != "sweep.ended" {
+			t.Errorf("counted %+v", got)
 		}
 	})
 }
@@ -176,7 +181,7 @@ func TestSweepPrunes(t *testing.T) {
 		sweep := func(store docstore.Store) string {
 			t.Helper()
 			route, err := SweepRoute(t.Context(), config(t, settings.Serve, ""), nowhere{}, store, slog.New(slog.DiscardHandler),
-				nil)
+				nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

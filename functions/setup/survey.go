@@ -18,12 +18,12 @@ const surveyTimeout = time.Minute
 // SurveyLoop counts what is in a store, for metrics, at once and then about once in a time, until ctx ends. It returns
 // at once without metrics, and if every is 0.
 func SurveyLoop(ctx context.Context, m *metrics.Metrics, every time.Duration, store docstore.Store,
-	ids *machineid.Service, log *slog.Logger) {
+	ids *machineid.Service, log *slog.Logger, d *metrics.Damage) {
 	if m == nil || every <= 0 {
 		return
 	}
 	for {
-		err := surveyOnce(ctx, m, store, ids)
+		err := surveyOnce(ctx, m, store, ids, d)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, docstore.ErrClosed):
 			return
@@ -46,8 +46,9 @@ func NoSurvey(ctx context.Context, m *metrics.Metrics, log *slog.Logger) {
 	}
 }
 
-func surveyOnce(ctx context.Context, m *metrics.Metrics, store docstore.Store, ids *machineid.Service) error {
+func surveyOnce(ctx context.Context, m *metrics.Metrics, store docstore.Store, ids *machineid.Service,
+	d *metrics.Damage) error {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	return m.Survey(ctx, store, ids)
+	return m.Survey(ctx, store, ids, d)
 }

@@ -24,7 +24,7 @@ const (
 // SweepLoop sweeps the clusters and the tallies of a store once a minute, more or less, until ctx ends. Several
 // processes may do it for one store. Only sweeps that did something are logged.
 func SweepLoop(ctx context.Context, clusters *placement.Service, tallies docstore.Store, log *slog.Logger,
-	m *metrics.Metrics) {
+	m *metrics.Metrics, d *metrics.Damage) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -34,6 +34,7 @@ func SweepLoop(ctx context.Context, clusters *placement.Service, tallies docstor
 		some, err := sweepOnce(ctx, clusters)
 		if ctx.Err() == nil {
 			m.SweptClusters(ctx, some, err)
+			d.Swept(metrics.OfClusters, err)
 		}
 		switch {
 		case ctx.Err() != nil || errors.Is(err, docstore.ErrClosed):
@@ -44,6 +45,7 @@ func SweepLoop(ctx context.Context, clusters *placement.Service, tallies docstor
 		corrected, err := correctOnce(ctx, tallies)
 		if ctx.Err() == nil && !errors.Is(err, docstore.ErrClosed) {
 			m.Corrected(ctx, err)
+			d.Swept(metrics.OfTallies, err)
 			tasks.LogTallies(ctx, log, corrected, err)
 		}
 	}
@@ -60,7 +62,8 @@ const (
 
 // AlarmLoop fires alarms of identities that are due, in all clusters of a store, until ctx ends; see
 // [placement.Service.FireAlarms]. Several processes may do it for one store.
-func AlarmLoop(ctx context.Context, clusters *placement.Service, log *slog.Logger, m *metrics.Metrics) {
+func AlarmLoop(ctx context.Context, clusters *placement.Service, log *slog.Logger, m *metrics.Metrics,
+	d *metrics.Damage) {
 	var told time.Time
 	for pause := rand.N(AlarmEvery); ; {
 		select {
@@ -74,7 +77,8 @@ func AlarmLoop(ctx context.Context, clusters *placement.Service, log *slog.Logge
 		if ctx.Err() != nil || errors.Is(err, docstore.ErrClosed) {
 			return
 		}
-		m.FiredAlarms(ctx, done)
+		m.FiredAlarms(ctx, done, err)
+		d.Swept(metrics.OfAlarms, err)
 		if err != nil && time.Since(told) >= troubleEvery { // what was fired is a metric
 			tasks.LogAlarms(ctx, log, done, err)
 			told = time.Now()

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/repo/census"
 	"github.com/leasehold-dev/leasehold/repo/docstore"
 	"github.com/leasehold-dev/leasehold/repo/lock"
@@ -48,7 +49,7 @@ func TestSweepLoop(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			SweepLoop(ctx, clusters, store, slog.New(slog.NewTextHandler(&log, nil)), nil)
+			SweepLoop(ctx, clusters, store, slog.New(slog.NewTextHandler(&log, nil)), nil, nil)
 		}()
 		time.Sleep(10 * time.Minute) // ten rounds
 		cancel()
@@ -71,7 +72,59 @@ func TestSweepLoop(t *testing.T) {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			SweepLoop(t.Context(), placement.New(store, nil), store, slog.New(slog.DiscardHandler), nil) // returns
+			SweepLoop(t.Context(), placement.New(store, nil), store, slog.New(slog.DiscardHandler), nil, nil) // returns
 		})
 	})
+}
+
+// garbled is a store that cannot read one more document of a kind than it has.
+type garbled struct {
+	*docstore.Memory
+	key docstore.Key
+}
+
+func (g garbled) List(ctx context.Context, q docstore.Query) (docstore.Page, error) {
+	p, err := g.Memory.List(ctx, q)
+	if q.Kind == g.key.Kind {
+		p.Damaged = append(p.Damaged, docstore.Damaged{Key: g.key, Err: docstore.ErrDamaged})
+	}
+	return p, err
+}
+
+// TestLoopsCountDamage: what a server meets of documents that cannot be read while no one asks for anything is counted
+// for /readyz, without metrics, too.
+func TestLoopsCountDamage(t *testing.T) {
+	sweeps := func(ctx context.Context, store docstore.Store, d *metrics.Damage) {
+		SweepLoop(ctx, placement.New(store, nil), store, slog.New(slog.DiscardHandler), nil, d)
+	}
+	alarms := func(ctx context.Context, store docstore.Store, d *metrics.Damage) {
+		AlarmLoop(ctx, placement.New(store, nil), slog.New(slog.DiscardHandler), nil, d)
+	}
+	for operation, c := range map[string]struct {
+		kind string
+		loop func(context.Context, docstore.Store, *metrics.Damage)
+	}{
+		"sweep.clusters": {"placement_registry", sweeps},
+		"sweep.tallies":  {census.TallyKind, sweeps},
+		"sweep.alarms":   {"placement_alarm_clusters", alarms},
+	} {
+		t.Run(operation, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := garbled{docstore.NewMemory(nil), docstore.Key{Kind: c.kind, ID: "x"}}
+				var damage metrics.Damage
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					c.loop(ctx, store, &damage)
+				}()
+				time.Sleep(5 * time.Minute)
+				cancel()
+				<-ended
+				if got := damage.Last(); got.Count == 0 || got.Operation != operation {
+					t.Errorf("counted %+v", got)
+				}
+			})
+		})
+	}
 }

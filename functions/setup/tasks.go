@@ -73,9 +73,9 @@ func TaskRoute(
 // SweepRoute returns the endpoint that a scheduler calls: it sweeps analyses, clusters and tallies. On a store that
 // does not remove ended locks by itself, it removes some thousand: where a server runs only while it has requests,
 // [PruneLoop] does not. A nil queue leaves analyses alone; if the settings do not say who calls it either, it responds
-// NOT_CONFIGURED. ctx is the lifetime of the route.
+// NOT_CONFIGURED. ctx is the lifetime of the route. Metrics and damage may be nil.
 func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, store docstore.Store, log *slog.Logger,
-	m *metrics.Metrics) (httpapi.Route, error) {
+	m *metrics.Metrics, d *metrics.Damage) (httpapi.Route, error) {
 	if queue == nil && !c.Sweeps() {
 		return tasks.SweepEndpoint{}.Route()
 	}
@@ -84,7 +84,7 @@ func SweepRoute(ctx context.Context, c *settings.Config, queue analysis.Queue, s
 		return httpapi.Route{}, err
 	}
 	endpoint := tasks.SweepEndpoint{Clusters: Clusters(c, store, m), Tallies: store, Guard: guard, Log: log,
-		Metrics: m}
+		Metrics: m, Damage: d}
 	if queue != nil {
 		endpoint.Analyses, endpoint.Sweep = analysis.New(store, nil), Sweep(c, queue)
 	}

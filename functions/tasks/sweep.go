@@ -42,6 +42,7 @@ type SweepEndpoint struct {
 	Log     *slog.Logger  // errors with single analyses; nil means none
 
 	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
+	Damage  *metrics.Damage  // counts what they cannot read; nil counts nothing
 }
 
 // Route returns the endpoint for [httpapi.Options] or [httpapi.Handler].
@@ -82,7 +83,7 @@ func (d SweepEndpoint) sweep(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), d.Timeout)
 	defer cancel()
 	done := Sweeps{Analyses: d.Analyses, Sweep: d.Sweep, Clusters: d.Clusters, Tallies: d.Tallies,
-		Prune: d.Prune, Log: d.Log, Metrics: d.Metrics}.Run(ctx)
+		Prune: d.Prune, Log: d.Log, Metrics: d.Metrics, Damage: d.Damage}.Run(ctx)
 	s, err := done.Analyses, done.AnalysesErr
 	if err != nil && !partly(s) {
 		if errors.Is(err, docstore.ErrClockSkew) {

@@ -31,6 +31,7 @@ type Sweeps struct {
 
 	Log     *slog.Logger     // required; one line for each kind
 	Metrics *metrics.Metrics // counts what sweeps do; nil counts nothing
+	Damage  *metrics.Damage  // counts what they cannot read; nil counts nothing
 }
 
 // Swept is what [Sweeps.Run] did. A kind of work that fails does not keep the others from theirs. Documents that
@@ -96,9 +97,16 @@ func (s Sweeps) Run(ctx context.Context) Swept {
 	}
 	share(ctx, passes)
 	s.report(ctx, done)
-	for _, err := range []*error{&done.AnalysesErr, &done.ClustersErr, &done.AlarmsErr, &done.TalliesErr, &done.PruneErr} {
-		passed, failed := docstore.Failure(*err)
-		*err = failed
+	for _, of := range []struct {
+		what string
+		err  *error
+	}{
+		{metrics.OfAnalyses, &done.AnalysesErr}, {metrics.OfClusters, &done.ClustersErr},
+		{metrics.OfAlarms, &done.AlarmsErr}, {metrics.OfTallies, &done.TalliesErr}, {metrics.OfEnded, &done.PruneErr},
+	} {
+		s.Damage.Swept(of.what, *of.err)
+		passed, failed := docstore.Failure(*of.err)
+		*of.err = failed
 		done.Unreadable.Add(passed)
 	}
 	return done
@@ -131,7 +139,7 @@ func (s Sweeps) report(ctx context.Context, done Swept) {
 	if s.Clusters != nil {
 		s.Metrics.SweptClusters(ctx, done.Clusters, done.ClustersErr)
 		LogClusters(ctx, s.Log, done.Clusters, done.ClustersErr)
-		s.Metrics.FiredAlarms(ctx, done.Alarms)
+		s.Metrics.FiredAlarms(ctx, done.Alarms, done.AlarmsErr)
 		LogAlarms(ctx, s.Log, done.Alarms, done.AlarmsErr)
 	}
 	if s.Tallies != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasehold-dev/leasehold/contracts"
 	"github.com/leasehold-dev/leasehold/functions/httpapi"
+	"github.com/leasehold-dev/leasehold/functions/metrics"
 	"github.com/leasehold-dev/leasehold/functions/tasks"
 	"github.com/leasehold-dev/leasehold/proof/contracttest"
 	"github.com/leasehold-dev/leasehold/repo/analysis"
@@ -190,7 +191,9 @@ func TestDamageHidesNoFailure(t *testing.T) {
 	left.Take(fmt.Errorf("%w: a key of another type", docstore.ErrDamaged))
 	full := errors.New("the queue is full")
 	var log strings.Builder
+	var damage metrics.Damage
 	s := tasks.Sweeps{
+		Damage:   &damage,
 		Analyses: analysis.New(b.store, nil), Sweep: analysis.Sweep{Queue: &queueOf{err: full}},
 		Clusters: placement.New(b.store, nil),
 		Prune:    func(context.Context) (int, error) { return 3, left.Err() }, Log: slog.New(slog.NewTextHandler(&log, nil)),
@@ -200,6 +203,9 @@ func TestDamageHidesNoFailure(t *testing.T) {
 		done.PruneErr != nil ||
 		done.Unreadable.Count != 27 || done.Analyses.Damaged != 25 || done.Analyses.Errors != 26 {
 		t.Errorf("%+v", done)
+	}
+	if got := damage.Last(); got.Count != 27 || got.Operation != "sweep.ended" {
+		t.Errorf("counted %+v", got)
 	}
 	if strings.Count(log.String(), "level=ERROR") != 1 || strings.Count(log.String(), "level=WARN") != 2 ||
 		!strings.Contains(log.String(), "the queue is full") {

@@ -599,7 +599,7 @@ var inProduction = []string{
 	"environment=staging", "account_id=" + account, "issuer=https://issuer.example", "audience=leasehold",
 	"target_url=https://work.example/run", "target_audience=work",
 	`alarm_topic_arns=["arn:aws:sns:` + region + ":" + account + `:alarms"]`, "monthly_usd=50",
-	`budget_emails=["operations@example.com"]`, "repository=acme/deployment",
+	`budget_emails=["operations@example.com"]`, "repository=acme/deployment", "audit_locked=true",
 }
 
 // TestFunctions: what the examples plan is what the program wants.

@@ -158,6 +158,8 @@ var foundInPlans = map[string][]mistake{
 			"nothing passes those of /aws/lambda/leasehold-staging-worker on"},
 		{"aws/functions/audit.tf", `restrict_public_buckets = true`, `restrict_public_buckets = false`,
 			"restrict_public_buckets is false"},
+		{"aws/examples/production/functions/main.tf", "  audit_locked         = var.audit_locked\n", "",
+			"it has no aws_s3_bucket_object_lock_configuration"},
 		{"aws/functions/analyses.tf", `6 * var.worker_timeout`, `300`, "before six times the timeout"},
 		{"aws/functions/analyses.tf", `visibility_timeout_seconds = 300`, `visibility_timeout_seconds = 200`,
 			"it waits for 200, and leasehold-staging-worker may take 900 s"},

@@ -159,6 +159,8 @@ var googleMistakes = []googleMistake{
 		`jsonPayload.msg=\"audit\"`, "audit events are passed on: only", 6},
 	{"a sink of the API alone", "image", "functions/audit.tf", `-(api|tasks|sweep)$`, `-api$`,
 		"audit events are passed on: only", 6},
+	{"audit events that can be removed", "image", "functions/audit.tf", `locked         = var.audit_locked`, `locked = false`,
+		"audit events are locked where that was asked for: locked is", 6},
 	{"audit events for a month", "image", "functions/audit.tf", `retention_days = each.value`, `retention_days = 30`,
 		"audit events are kept as long as was asked for", 6},
 	{"an image by its tag", "image", "functions/service/main.tf", "image = var.image\n",

@@ -123,7 +123,7 @@ var (
 		"labels":                 `{"application":"leasehold"}`,
 	}
 	ofImage = ofSources.with(given{"source_archive": "", "image": imageName, "otlp_endpoint": "http://collector:4318",
-		"metrics_alerts": "true", "audit_retention_days": "400"})
+		"metrics_alerts": "true", "audit_retention_days": "400", "audit_locked": "true"})
 	ofToken = ofSources.with(given{"task_auth": "token"})
 )
 

@@ -135,6 +135,11 @@ var kinds = []aRule{
 			return strings.HasSuffix(text(v["destination"]), "/buckets/"+text(b.values["bucket_id"]))
 		}), fmt.Sprint("they go to ", v["destination"]))
 	}},
+	{"audit events are locked where that was asked for", []string{"aws_s3_bucket"}, lockedBucket},
+	{"audit events are locked where that was asked for", []string{"google_logging_project_bucket_config"},
+		func(p *plan, v map[string]any) string {
+			return unless((v["locked"] == true) == p.locksAudit(), fmt.Sprint("locked is ", v["locked"]))
+		}},
 	{"audit events are written", []string{"aws_lambda_function"}, func(p *plan, v map[string]any) string {
 		c := asMap(at(v, "logging_config", 0))
 		var wrong []string
@@ -256,6 +261,40 @@ func unless(ok bool, wrong string) string {
 func asMap(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
+}
+
+// locksAudit reports whether audit events must stay for their time: where a variable says so, and in production unless
+// one says no. What is locked cannot be unlocked, so that nothing else is.
+func (p *plan) locksAudit() bool {
+	asked := p.variables["audit_locked"]
+	return asked == true || asked == nil && strings.Contains(p.name, "examples/production/")
+}
+
+// lockedBucket makes sure that no object of the audit's bucket can be removed before its time, and that each is then.
+func lockedBucket(p *plan, _ map[string]any) string {
+	locks := p.of("aws_s3_bucket_object_lock_configuration")
+	if !p.locksAudit() {
+		return unless(len(locks) == 0, "it is locked, and no one can take that back")
+	}
+	for _, kind := range []string{"aws_s3_bucket_object_lock_configuration", "aws_s3_bucket_versioning",
+		"aws_s3_bucket_lifecycle_configuration"} {
+		if len(p.of(kind)) == 0 {
+			return "it has no " + kind
+		}
+	}
+	rule := at(p.of("aws_s3_bucket_lifecycle_configuration")[0].values, "rule", 0)
+	retention := at(locks[0].values, "rule", 0, "default_retention", 0)
+	switch days := at(rule, "expiration", 0, "days"); {
+	case at(retention, "mode") != "COMPLIANCE":
+		return fmt.Sprint("who may do all can remove objects: the mode is ", at(retention, "mode"))
+	case at(retention, "days") != days:
+		return fmt.Sprint("objects are locked for ", at(retention, "days"), " of ", days, " days")
+	case at(p.of("aws_s3_bucket_versioning")[0].values, "versioning_configuration", 0, "status") != "Enabled":
+		return "it has no versions, and versions are what is locked"
+	case number(at(rule, "noncurrent_version_expiration", 0, "noncurrent_days")) < 1:
+		return "objects that have expired are kept as versions"
+	}
+	return ""
 }
 
 // mayUseKey makes sure that a role that reads or writes what a key encrypts may use the key.

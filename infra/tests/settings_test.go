@@ -3,6 +3,7 @@ package tests
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,10 @@ var wrongSettings = []struct{ setting, says string }{
 	{"LEASEHOLD_MAX_LOCKS_PER_TENANT=-1",
 		`LEASEHOLD_MAX_LOCKS_PER_TENANT is "-1": it must be a whole number of at least 0`},
 	{"LEASEHOLD_LOG_SAMPLE=1000001", `LEASEHOLD_LOG_SAMPLE is "1000001": it must be a whole number from 0 to 1000000`},
+	// In other letters: nothing reads it, or it is a second value.
+	{"leasehold_max_waiting=5", "leasehold_max_waiting is not a setting: did you mean LEASEHOLD_MAX_WAITING?"},
+	{"LEASEHOLD_TENANT_RATE=5 leasehold_tenant_rate=6",
+		"LEASEHOLD_TENANT_RATE is set twice: as leasehold_tenant_rate, too"},
 	// Between two.
 	{"LEASEHOLD_AUTH_SUBJECTS=alice",
 		"LEASEHOLD_AUTH_SUBJECTS needs LEASEHOLD_AUTH_TENANT: it lists the subjects of that tenant"},
@@ -57,12 +62,12 @@ func TestWrongSettings(t *testing.T) {
 		"aws": {
 			plannable(t, "aws/functions"), settings.LambdaAPI,
 			[]string{"LEASEHOLD_TABLE=leasehold", "LEASEHOLD_FRONT_DOOR=http-api"},
-			`LEASEHOLD_TABLE = "x", LEASEHOLD_TARGET_TOKEN = "x", LEASEHOLD_REDIS_ADDR = "x", tenant_rate = 5, LEASEHOLD_TTL = "1500ms"`,
+			`LEASEHOLD_TABLE = "x", LEASEHOLD_TARGET_TOKEN = "x", LEASEHOLD_REDIS_ADDR = "x", max_wait = 5, max-waiting = 6, LEASEHOLD_TTL = "1500ms"`,
 			[]string{
 				"LEASEHOLD_TABLE is set twice: the module sets it, by table_name",
 				"LEASEHOLD_TARGET_TOKEN is a secret, which would be in the state of Terraform",
 				"LEASEHOLD_REDIS_ADDR is a setting of leasehold serve",
-				"tenant_rate is not a setting: did you mean LEASEHOLD_TENANT_RATE?",
+				"LEASEHOLD_MAX_WAIT is set twice: as max_wait, too", "max-waiting is not a setting: did you mean LEASEHOLD_MAX_WAITING?",
 				`LEASEHOLD_TTL is "1500ms": it must be a duration from 1s to 24h in whole seconds`,
 			},
 		},
@@ -84,11 +89,12 @@ func TestWrongSettings(t *testing.T) {
 			says := x.says
 			of := strings.Split(x.others, ", ")
 			for _, w := range wrongSettings {
-				_, err := settings.Load(x.entry, append(x.environ, w.setting), nil)
+				_, err := settings.Load(x.entry, append(slices.Clone(x.environ), strings.Fields(w.setting)...), nil)
 				if err == nil || !strings.HasPrefix(err.Error(), w.says) {
 					t.Errorf("%s at the start: %v\nwant %s", w.setting, err, w.says)
 				}
-				name, value, _ := strings.Cut(w.setting, "=")
+				fields := strings.Fields(w.setting) // what is wrong is last, and the map has one value of each name
+				name, value, _ := strings.Cut(fields[len(fields)-1], "=")
 				says, of = append(says, w.says), append(of, name+" = "+jsonText(value))
 			}
 			given, err := os.ReadFile(filepath.Join(planFiles, name, "functions/defaults.tfvars"))

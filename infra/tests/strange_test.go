@@ -27,6 +27,7 @@ const (
 	onURL      = "aws/functions/url"
 	onTable    = "aws/table/all"
 	onImage    = "gcp/functions/image"
+	onToken    = "gcp/functions/token"
 	onSources  = "gcp/functions/defaults"
 	onDatabase = "gcp/database/defaults"
 )
@@ -51,6 +52,15 @@ var strangeMistakes = []strange{
 	{"only some objects have an end", onAWS, "aws_s3_bucket_lifecycle_configuration", steps("rule", 0, "filter", 0, "prefix"),
 		"failed/"},
 	{"objects without an end", onAWS, "aws_s3_bucket_lifecycle_configuration", steps("rule", 0, "expiration"), nil},
+	{"a lock that root can open", onAWS, "aws_s3_bucket_object_lock_configuration",
+		steps("rule", 0, "default_retention", 0, "mode"), "GOVERNANCE"},
+	{"a lock for a day", onAWS, "aws_s3_bucket_object_lock_configuration",
+		steps("rule", 0, "default_retention", 0, "days"), 1.0},
+	{"a lock of nothing", onAWS, "aws_s3_bucket_object_lock_configuration", nil, nil},
+	{"versions that are suspended", onAWS, "aws_s3_bucket_versioning", steps("versioning_configuration", 0, "status"),
+		"Suspended"},
+	{"versions that have no end", onAWS, "aws_s3_bucket_lifecycle_configuration",
+		steps("rule", 0, "noncurrent_version_expiration"), nil},
 	{"only grants are audited", onAWS, "aws_cloudwatch_log_subscription_filter", steps("filter_pattern"),
 		swapped{" }", ` && $.audit.outcome = "granted" }`}},
 	{"the worker is not audited", onAWS, `aws_cloudwatch_log_subscription_filter.audit["worker"]`, nil, nil},
@@ -106,6 +116,7 @@ var strangeMistakes = []strange{
 	{"a sink with an exclusion", onImage, "google_logging_project_sink", steps("exclusions"),
 		[]any{map[string]any{"filter": "jsonPayload.audit.outcome=\"ok\""}}},
 	{"audit events for 30 days", onImage, "google_logging_project_bucket_config", steps("retention_days"), nil},
+	{"audit events that an owner can remove", onImage, "google_logging_project_bucket_config", steps("locked"), false},
 	{"the average of a counter", onImage, `metrics["api-errors"]`,
 		steps("conditions", 0, "condition_threshold", 0, "aggregations", 0, "per_series_aligner"), "ALIGN_NONE"},
 	{"a code that there is none of", onImage, `program["LeaseholdLimitsHit"]`,
@@ -122,6 +133,7 @@ var strangeMistakes = []strange{
 		steps("template", 0, "containers", 0, "liveness_probe", 0, "period_seconds"), 240.0},
 
 	{"images without an end", onSources, "google_artifact_registry_repository.functions", steps("cleanup_policies"), nil},
+	{"a lock that no one asked for", onToken, "google_logging_project_bucket_config", steps("locked"), true},
 	{"versions of sources without an end", onSources, "google_storage_bucket.sources", steps("lifecycle_rule"), nil},
 	{"a function with the settings of another", onSources, "module.api.google_cloudfunctions2_function",
 		steps("service_config", 0, "environment_variables", "LEASEHOLD_REQUEUE_EVERY"), "5m"},
@@ -187,7 +199,7 @@ func TestStrangeMistakes(t *testing.T) {
 	t.Parallel()
 	program(t)
 	of := map[string]*plan{}
-	for _, name := range []string{onAWS, onURL, onTable, onImage, onSources, onDatabase} {
+	for _, name := range []string{onAWS, onURL, onTable, onImage, onToken, onSources, onDatabase} {
 		c := plannable(t, filepath.Dir(name))
 		p, refused := c.planOfFile(filepath.Join(planFiles, name+".tfvars"))
 		if p == nil {

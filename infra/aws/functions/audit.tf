@@ -2,6 +2,7 @@
 
 locals {
   audited      = var.audit_retention_days == null ? {} : { this = var.audit_retention_days }
+  audit_locked = var.audit_locked ? local.audited : {}
   audit_bucket = "${var.name}-audit-${local.account}-${local.region}"
   audit_arn    = "arn:${local.partition}:s3:::${local.audit_bucket}"
   audit_stream = "arn:${local.partition}:firehose:${local.region}:${local.account}:deliverystream/${var.name}-audit"
@@ -58,8 +59,42 @@ resource "aws_s3_bucket_lifecycle_configuration" "audit" {
       days = each.value
     }
 
+    # Where there are versions, an expiration only hides an object.
+    dynamic "noncurrent_version_expiration" {
+      for_each = local.audit_locked
+
+      content {
+        noncurrent_days = 1
+      }
+    }
+
     abort_incomplete_multipart_upload {
       days_after_initiation = 7
+    }
+  }
+}
+
+# What is locked are versions of objects.
+resource "aws_s3_bucket_versioning" "audit" {
+  for_each = local.audit_locked
+
+  bucket = aws_s3_bucket.audit[each.key].id
+
+  versioning_configuration {
+    status = "Enabled"
+  }
+}
+
+# The mode in which no one can remove an object before its time, nor shorten that: not root, and no destroy of this. A bucket that is there already can have it, too.
+resource "aws_s3_bucket_object_lock_configuration" "audit" {
+  for_each = local.audit_locked
+
+  bucket = aws_s3_bucket_versioning.audit[each.key].bucket
+
+  rule {
+    default_retention {
+      mode = "COMPLIANCE"
+      days = each.value
     }
   }
 }
@@ -182,7 +217,7 @@ resource "aws_kinesis_firehose_delivery_stream" "audit" {
     }
   }
 
-  depends_on = [aws_iam_role_policy.audit_delivery]
+  depends_on = [aws_iam_role_policy.audit_delivery, aws_s3_bucket_object_lock_configuration.audit]
 }
 
 # The worker's log has the events of runs from the queue.

@@ -15,6 +15,9 @@ locals {
 
   # A name is most like that with which it shares most letters and pairs of letters.
   unknown = [for name in keys(local.given) : name if !contains(concat(keys(local.table.settings), keys(local.table.refused)), name)]
+  # A name in other letters, or without what all begin with, of a setting that stands in the map by its own name, too.
+  meant   = { for name in local.unknown : name => "LEASEHOLD_${trimprefix(replace(upper(name), "-", "_"), "LEASEHOLD_")}" }
+  twice   = { for name, meant in local.meant : name => meant if name != meant && contains(keys(local.given), meant) }
   words   = { for name in concat(local.table.names, local.unknown) : name => "_${trimprefix(upper(name), "LEASEHOLD_")}_" }
   letters = { for name, word in local.words : name => toset(flatten([for i in range(length(word) - 1) : [substr(word, i, 1), substr(word, i, 2)]])) }
   nearest = { for name in local.unknown : name => split(" ", sort([for other in local.table.names :
@@ -30,7 +33,8 @@ locals {
   fits = { for name, row in local.checked : name => local.formed[name] && try(local.amount[name] >= row.least && local.amount[name] <= row.most && local.amount[name] % try(row.step, 1) == 0, true) }
 
   problems = concat(
-    [for name, near in local.nearest : "${name} is not a setting${tonumber(near[0]) <= 350 ? ": did you mean ${near[1]}?" : ", and no setting has a similar name: docs/reference/settings.md lists all"}"],
+    [for name, meant in local.twice : "${meant} is set twice: as ${name}, too"],
+    [for name, near in local.nearest : "${name} is not a setting${tonumber(near[0]) <= 350 ? ": did you mean ${near[1]}?" : ", and no setting has a similar name: docs/reference/settings.md lists all"}" if !can(local.twice[name])],
     [for name, why in local.table.refused : "${name} ${why}" if contains(keys(local.given), name)],
     [for name, row in local.table.settings : "${name} is empty, which would turn a check of callers off: set it, or remove it" if try(row.not_empty, false) && try(local.given[name], null) == ""],
     [for name, row in local.checked : "${name} is ${format("%q", local.set[name])}: it must be ${row.must}" if !local.fits[name]],

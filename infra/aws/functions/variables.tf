@@ -314,6 +314,18 @@ variable "audit_retention_days" {
   }
 }
 
+variable "audit_locked" {
+  description = "Whether nobody can remove an audit event before audit_retention_days have passed: S3 Object Lock in compliance mode. It cannot be taken back: until then neither root nor terraform destroy removes the bucket."
+  type        = bool
+  default     = false
+  nullable    = false
+
+  validation {
+    condition     = !var.audit_locked || var.audit_retention_days != null
+    error_message = "audit_locked needs audit_retention_days: a bucket is locked for some days."
+  }
+}
+
 variable "audit_kms_key_arn" {
   description = "ARN of a KMS key that encrypts the bucket of audit events. null is the service's own key."
   type        = string

@@ -15,6 +15,7 @@ resource "google_logging_project_bucket_config" "audit" {
   bucket_id      = "${var.name}-audit"
   description    = "Audit events of ${var.name}"
   retention_days = each.value
+  locked         = var.audit_locked
 
   depends_on = [google_project_service.this]
 }

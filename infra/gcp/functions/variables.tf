@@ -385,3 +385,15 @@ variable "audit_retention_days" {
     error_message = "audit_retention_days must be a whole number from 1 to 3650."
   }
 }
+
+variable "audit_locked" {
+  description = "Whether nobody can remove an audit event before audit_retention_days have passed, nor change these: a locked bucket of Cloud Logging. It cannot be taken back: until then neither the project's owner nor terraform destroy removes the bucket."
+  type        = bool
+  default     = false
+  nullable    = false
+
+  validation {
+    condition     = !var.audit_locked || var.audit_retention_days != null
+    error_message = "audit_locked needs audit_retention_days: a bucket is locked for some days."
+  }
+}

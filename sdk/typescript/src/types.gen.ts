@@ -1679,11 +1679,11 @@ export interface components {
             readonly warning?: string;
             readonly unreadable?: components["schemas"]["HealthUnreadable"];
         };
-        /** Of `/readyz`: how often requests to this process met documents that cannot be read, since it was started; missing if none did. Other documents work, so that the server is ready. Its log names the documents. */
+        /** Of `/readyz`: how often this process met documents that cannot be read, in requests and in its own work beside them, since it was started; missing if it met none. Other documents work, so that the server is ready. Its log names the documents. */
         readonly HealthUnreadable: {
             /** A document counts each time. */
             readonly count: number;
-            /** That met the last of them, as metrics name it, such as `lock.list`. */
+            /** That met the last of them, as metrics name it, such as `lock.list` or `sweep.clusters`. */
             readonly operation: string;
             readonly at: components["schemas"]["Time"];
         };

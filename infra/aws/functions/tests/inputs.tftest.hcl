@@ -190,3 +190,13 @@ run "a_token_for_every_service_and_a_worker_out_of_bounds" {
 
   expect_failures = [var.jwt, var.max_receives, var.batch_size, var.concurrency, var.audit_retention_days, var.audit_kms_key_arn]
 }
+
+run "a_lock_without_an_end" {
+  command = plan
+
+  variables {
+    audit_locked = true
+  }
+
+  expect_failures = [var.audit_locked]
+}

@@ -121,3 +121,13 @@ run "a_public_issuer_for_everybody" {
 
   expect_failures = [var.auth_issuer]
 }
+
+run "a_lock_without_an_end" {
+  command = plan
+
+  variables {
+    audit_locked = true
+  }
+
+  expect_failures = [var.audit_locked]
+}

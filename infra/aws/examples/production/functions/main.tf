@@ -55,6 +55,7 @@ module "functions" {
 
   log_retention_days   = 90
   audit_retention_days = 400
+  audit_locked         = var.audit_locked
   metrics_alarms       = true
   alarm_topic_arns     = var.alarm_topic_arns
   budget               = { monthly_usd = var.monthly_usd, emails = var.budget_emails, tag = "user:Service$leasehold" }

@@ -95,3 +95,8 @@ variable "oidc_provider_arn" {
   type        = string
   default     = null
 }
+
+variable "audit_locked" {
+  description = "Whether nobody, terraform destroy included, can remove an audit event for 400 days. true in production; false where all of it must be removable again, such as staging."
+  type        = bool
+}

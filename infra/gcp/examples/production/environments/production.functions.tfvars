@@ -8,3 +8,4 @@ target_url    = "https://analyses.example.com/run"
 producers     = ["serviceAccount:web@my-production-project.iam.gserviceaccount.com"]
 repository    = "acme/deployment"
 on_call       = "on-call@example.com"
+audit_locked  = true

@@ -8,3 +8,4 @@ target_url    = "https://analyses.staging.example.com/run"
 producers     = ["serviceAccount:web@my-staging-project.iam.gserviceaccount.com"]
 repository    = "acme/deployment"
 on_call       = "on-call@staging.example.com"
+audit_locked  = false

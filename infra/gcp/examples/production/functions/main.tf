@@ -53,6 +53,7 @@ module "functions" {
   queue         = { max_concurrent = 100 }
 
   audit_retention_days  = 400
+  audit_locked          = var.audit_locked
   notification_channels = [google_monitoring_notification_channel.on_call.name]
   otlp_endpoint         = var.otlp_endpoint
   metrics_alerts        = var.otlp_endpoint != null

@@ -1,10 +1,11 @@
-table_name          = "leasehold"
-package             = "package.zip"
-architecture        = "x86_64"
-front_door          = "url"
-iam                 = true
-reserve_concurrency = false
-analyses            = true
+table_name           = "leasehold"
+package              = "package.zip"
+architecture         = "x86_64"
+front_door           = "url"
+iam                  = true
+reserve_concurrency  = false
+analyses             = true
+audit_retention_days = 30
 
 settings = {
   LEASEHOLD_AUTH_TENANT   = "acme"

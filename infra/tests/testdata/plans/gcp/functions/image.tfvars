@@ -73,3 +73,4 @@ settings = {
   LEASEHOLD_REQUEUE_EVERY              = "10m"
   LEASEHOLD_SWEEP_GRACE                = "1m"
 }
+audit_locked = true

@@ -13,3 +13,4 @@ monthly_usd       = 50
 budget_emails     = ["operations@example.com"]
 repository        = "acme/deployment"
 oidc_provider_arn = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
+audit_locked      = true

@@ -10,3 +10,4 @@ repository    = "acme/deployment"
 on_call       = "on-call@example.com"
 database      = "locks"
 otlp_endpoint = "http://collector:4318"
+audit_locked  = true
