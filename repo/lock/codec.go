@@ -157,8 +157,12 @@ const (
 	fNewcomers = "n" // in both forms: see [newcomer]
 )
 
-// shared is the phase that a document in shared form stores.
-const shared Phase = "SHARED"
+// shared is the phase that a document in shared form stores. begun stands for it where a request has begun a line and
+// no one has written since: the lease is there as in plain form, see [State.withLine].
+const (
+	shared Phase = "SHARED"
+	begun  Phase = "BEGUN"
+)
 
 // families are the names of the modes of a lock, exclusive and shared being one.
 var families = map[Mode]docstore.String{Exclusive: "rw", Permits: "permits", Rate: "rate"}

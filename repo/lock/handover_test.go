@@ -28,7 +28,9 @@ type relayed struct {
 	hold time.Duration
 
 	mu      sync.Mutex
-	of      []int // grants of each server
+	of      []int          // grants of each server
+	by      map[string]int // of each caller
+	longest time.Duration  // that one waited
 	turns   []turn
 	granted int
 	took    time.Duration
@@ -115,7 +117,7 @@ func (c relay) run(t *testing.T, stores ...docstore.Store) *relayed {
 // holding is run with callers that hold the lock for so long.
 func (c relay) holding(t *testing.T, hold time.Duration, stores ...docstore.Store) *relayed {
 	t.Helper()
-	r := &relayed{relay: c, hold: hold, of: make([]int, c.servers)}
+	r := &relayed{relay: c, hold: hold, of: make([]int, c.servers), by: map[string]int{}}
 	ctx, end := context.WithCancel(t.Context())
 	begin := time.Now()
 	var done sync.WaitGroup
@@ -134,6 +136,7 @@ func (c relay) holding(t *testing.T, hold time.Duration, stores ...docstore.Stor
 
 func (r *relayed) caller(ctx context.Context, end func(), t *testing.T, l *lock.Locks, server int, name string) {
 	t.Helper()
+	asked := time.Now()
 	for n := 0; ctx.Err() == nil; n++ {
 		o, err := l.Acquire(ctx, lock.Acquire{ID: deploy, Owner: name, RequestID: fmt.Sprint(name, n), TTLSeconds: 60,
 			WaitSeconds: 20, Fair: r.fair})
@@ -156,6 +159,8 @@ func (r *relayed) caller(ctx context.Context, end func(), t *testing.T, l *lock.
 			t.Errorf("%d hold the lock", r.current)
 		}
 		r.of[server]++
+		r.by[name]++
+		r.longest = max(r.longest, time.Since(asked))
 		if n := len(r.turns); n == 0 || r.turns[n-1].server != server {
 			r.turns = append(r.turns, turn{server: server})
 		}
@@ -175,6 +180,7 @@ func (r *relayed) caller(ctx context.Context, end func(), t *testing.T, l *lock.
 		if ctx.Err() == nil && (err != nil || e.Code != lock.OK) {
 			t.Errorf("release of %s: %+v, error %v", name, e, err)
 		}
+		asked = time.Now()
 	}
 }
 
@@ -314,6 +320,41 @@ func TestFarInLine(t *testing.T) {
 				t.Logf("%.1f in a second, by server %v", run.rate(), run.of)
 				if run.of[1] < run.grants*3/8 {
 					t.Errorf("the one that is far had %d of %d grants", run.of[1], run.grants)
+				}
+			})
+		})
+	}
+}
+
+// TestFairWhereALineBegins: callers that hold a lock for no time, and ask for it again at once, have equal shares of it
+// in line, however fast it changes hands: whoever waits first has a place whatever the holder does meanwhile.
+func TestFairWhereALineBegins(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		relay
+
+		hold  time.Duration
+		apart float64 // by how much a caller's share may differ, as a part of it
+	}{
+		"two of one server":            {relay{1, 2, true, 1000}, 0, 0.1},
+		"ten of one server":            {relay{1, 10, true, 1000}, 0, 0.2},
+		"two of one, held for a while": {relay{1, 2, true, 1000}, 100 * time.Microsecond, 0.1},
+		"two servers":                  {relay{2, 1, true, 1000}, 0, 0.1},
+		"ten of two servers":           {relay{2, 5, true, 1000}, 0, 0.2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				run := c.holding(t, c.hold, unevenSignalling{uneven{newCounted(0)}})
+				t.Logf("%.1f in a second, by caller %v, longest wait %v", run.rate(), run.by, run.longest)
+				share := float64(run.granted) / float64(c.servers*c.callers)
+				for caller, n := range run.by {
+					if d := float64(n)/share - 1; d < -c.apart || d > c.apart {
+						t.Errorf("%s had %d of %d grants, where its share is %.0f", caller, n, run.granted, share)
+					}
+				}
+				if len(run.by) < c.servers*c.callers {
+					t.Errorf("only %d callers had the lock", len(run.by))
 				}
 			})
 		})

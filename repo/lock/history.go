@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -134,7 +135,7 @@ func Raise(id ID, d docstore.Doc, to int64) docstore.Write {
 		return w
 	}
 	w.If = s.asFound()
-	if s.shared == nil {
+	if s.leaseIsPlain() {
 		return w
 	}
 	held := slices.Clone(s.shared.holders)
@@ -156,6 +157,11 @@ func (id ID) Raise(found docstore.Doc, least int64) docstore.Write {
 	s, err := id.State(found)
 	if err != nil || s.shared == nil {
 		return w
+	}
+	if s.leaseIsPlain() { // it gets the form that has the tokens of its leases
+		form := s.toShared().write(id, s, rule.When{}, 0)
+		maps.Copy(w.Set, form.Set)
+		w.Unset = append(form.Unset, slices.DeleteFunc(w.Unset, func(f string) bool { return slices.Contains(form.Unset, f) })...)
 	}
 	for _, h := range s.shared.holders {
 		w.Set["h"+suffix(h.number)] = h.stored() // one that was the only one had the document's

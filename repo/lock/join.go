@@ -25,14 +25,20 @@ const (
 // joined are the fields of the places behind the line, in their order.
 var joined = [mostJoined]string{"j1", "j2", "j3", "j4", "j5", "j6", "j7", "j8"}
 
+// inSharedForm holds for a document in shared form.
+var inSharedForm docstore.Cond = docstore.Any{docstore.Eq{Field: fState, Value: docstore.String(shared)},
+	docstore.Eq{Field: fState, Value: docstore.String(begun)}}
+
 // join is the write by which an acquire takes the last place in a line, where that is all that a decision comes to: ok
-// is false if it is not. It applies as long as others wait in the same mode and not too many do, the lock does not know
-// the request, and no one has joined behind the place that it names.
+// is false if it is not. It applies as long as not too many wait, the lock has the same mode and does not know the
+// request, and no one has joined behind the place that it names. Where no one waits it begins the line, also of a lock in
+// plain form, whoever holds that by then. One whose response is held does so where no one holds it, too: it learns of
+// that, and is sent again.
 func (c Acquire) join(s State, d decision, at rule.When) (w docstore.Write, ok bool) {
-	v := s.shared
+	v := s.view()
 	most := cmp.Or(c.MaxWaiting, MaxWaiting)
-	if v == nil || len(v.line) == 0 || v.waiting != int64(len(v.line)) || d.position == 0 || v.waiting >= most ||
-		!d.after.onlyJoined(v) || d.after.bytes() > mostBytes/2 {
+	if v.waiting != int64(len(v.line)) || d.position == 0 || v.waiting >= most || !d.after.onlyJoined(v) ||
+		d.after.bytes() > mostBytes/2 {
 		return w, false
 	}
 	place := encodeLine(d.after.line[v.waiting:])
@@ -41,17 +47,32 @@ func (c Acquire) join(s State, d decision, at rule.When) (w docstore.Write, ok b
 	if i, _ := v.newcomerOf(c.request()); i >= 0 || len(free) == 0 || len(place) > mostJoinedBytes {
 		return w, false
 	}
-	cond := docstore.All{
-		// No limit, one, and one with a window: that tells the modes apart, too.
-		counted(fLimit, v.limit), counted(fWindow, v.window),
-		docstore.LE{Field: fWaiting, Value: docstore.Int(most - 1)}, // false without a line
-		c.request().Unknown(acquires, givenUps), comparesExpiry,
+	w = docstore.Write{Key: c.key(), Set: map[string]docstore.Value{free[0]: place},
+		Add: map[string]int64{fRevision: 1, fWaiting: 1}, Until: docstore.TruncateMilli(at.At).Add(joinTime)}
+	cond := docstore.All{c.request().Unknown(acquires, givenUps), comparesExpiry}
+	noLine := docstore.Not{Cond: docstore.Has{Field: fWaiting}}
+	if s.shared == nil {
+		// It may replace the one who holds the lock by then; and a document that was free for long is soon removed.
+		if c.Replace || s.PhaseAt(at.At) != Active {
+			return w, false
+		}
+		plain := docstore.Cond(docstore.All{active, coming})
+		if c.held.process != 0 {
+			plain = plainForm
+		}
+		cond = append(cond, plain)
+		w.Set[fState] = docstore.String(begun)
+	} else {
+		cond = append(cond,
+			// No limit, one, and one with a window: that tells the modes apart, too.
+			counted(fLimit, v.limit), counted(fWindow, v.window),
+			docstore.Any{docstore.LE{Field: fWaiting, Value: docstore.Int(most - 1)}, docstore.All{inSharedForm, noLine}})
 	}
 	for _, f := range free {
 		cond = append(cond, docstore.Not{Cond: docstore.Has{Field: f}})
 	}
-	return docstore.Write{Key: c.key(), If: cond, Set: map[string]docstore.Value{free[0]: place},
-		Add: map[string]int64{fRevision: 1, fWaiting: 1}, Until: docstore.TruncateMilli(at.At).Add(joinTime)}, true
+	w.If = cond
+	return w, true
 }
 
 // onlyJoined reports whether a change is one more place in the line and nothing else that others see.

@@ -80,7 +80,7 @@ func TestJoinsAChangedLine(t *testing.T) {
 			s.meanwhile(extend("ann", 1, "n1"), GiveUp{Acquire: wait("bob", mode)})
 			s.waits(wait("kim", mode), 2, 2)
 			s.inLine("eve", "kim")
-			if got := s.joined(); !slices.Equal(got, []string{"j2"}) {
+			if got := s.joined(); !slices.Equal(got, []string{"j3"}) {
 				t.Fatalf("joined in %v", got)
 			}
 			s.waits(wait("kim", mode), 2, 1)
@@ -195,7 +195,7 @@ func TestAJoinThatIsLate(t *testing.T) {
 
 // TestALargePlaceDoesNotJoin: it is written with the line, whose size is known then.
 func TestALargePlaceDoesNotJoin(t *testing.T) {
-	for size, fields := range map[int]int{7: 2, 8: 0} {
+	for size, fields := range map[int]int{7: 3, 8: 0} {
 		s := newLine(t, Exclusive)
 		c := wait("kim", Exclusive)
 		c.Metadata = map[string]string{}
@@ -327,4 +327,172 @@ func TestOthersSeeWhoJoined(t *testing.T) {
 	if got := s.joined(); len(got) > 0 {
 		t.Errorf("left: %v", got)
 	}
+}
+
+// TestBeginsALine: the first place needs one write after the document was found, too, whatever the holder does
+// meanwhile. The lease stays as it is in plain form until the next write, which serves the line.
+func TestBeginsALine(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile []command
+		held      bool   // the response of the one who waits
+		requests  int    // that it takes
+		inLine    bool   // it has a place then, and otherwise the lock
+		holder    string // by then
+		token     int64  // of that
+	}{
+		"nothing":                     {held: true, requests: 2, inLine: true, holder: "ann", token: 1},
+		"renewed":                     {meanwhile: []command{extend("ann", 1, "n1")}, requests: 2, inLine: true, holder: "ann", token: 1},
+		"by another":                  {meanwhile: []command{give("ann", 1), try("kim", Exclusive)}, requests: 2, inLine: true, holder: "kim", token: 2},
+		"by another, three times":     {meanwhile: []command{give("ann", 1), try("kim", Exclusive), give("kim", 2), try("lee", Exclusive)}, held: true, requests: 2, inLine: true, holder: "lee", token: 3},
+		"released":                    {meanwhile: []command{give("ann", 1)}, held: true, requests: 2, inLine: true},
+		"released, and not listening": {meanwhile: []command{give("ann", 1)}, requests: 3},
+		"in shared form": {meanwhile: []command{wait("max", Exclusive), GiveUp{Acquire: wait("max", Exclusive)}},
+			requests: 2, inLine: true, holder: "ann", token: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.granted(try("ann", Exclusive), 1, 1)
+			s.meanwhile(c.meanwhile...)
+			bob := wait("bob", Exclusive)
+			if c.held {
+				bob = bob.at(1)
+			}
+			o := s.send(bob)
+			if s.writes != c.requests || (o.Code == Held) != c.inLine || o.Code == Held && o.Position != 1 {
+				t.Fatalf("%+v after %d requests, want %d", o, s.writes, c.requests)
+			}
+			if !c.inLine {
+				return
+			}
+			s.inLine("bob")
+			if st := s.status(); c.holder != "" && (st.Phase != Active || st.Owner != c.holder || len(st.Holders) != 1) ||
+				c.holder == "" && (st.Phase != Released || st.Owner != "ann") {
+				t.Fatalf("%+v, want it held by %q", st, c.holder)
+			}
+			if s.send(try("eve", Exclusive)); c.holder != "" {
+				s.gets(give(c.holder, c.token), OK, 2) // to bob
+			}
+			if o := s.send(bob); o.Code != OK || o.Lease.Owner != "bob" {
+				t.Fatalf("then: %+v", o)
+			}
+			s.plain(Active)
+		})
+	}
+}
+
+// TestBeginsALineOfSeveral: so does the first place of a lock that has several leases and no line.
+func TestBeginsALineOfSeveral(t *testing.T) {
+	s := newStage(t)
+	s.granted(try("ann", Permits), 1, 1)
+	s.granted(try("bob", Permits), 2, 2)
+	s.meanwhile(extend("ann", 1, "n1"), extend("bob", 2, "n2"))
+	s.waits(wait("kim", Permits), 1, 2)
+	s.inLine("kim")
+	s.gets(give("ann", 1), OK, 2) // to kim
+	s.granted(wait("kim", Permits), 3, 2)
+}
+
+// TestALineThatBeganIsWellRead: what a document says in whose line the first one has joined is what one in shared form
+// says, also after its lease has expired, was ended by force, or has a lock delay.
+func TestALineThatBeganIsWellRead(t *testing.T) {
+	begin := func(t *testing.T, delay int64) *stage {
+		t.Helper()
+		s, ann := newStage(t), try("ann", Exclusive)
+		ann.LockDelaySeconds = delay
+		s.granted(ann, 1, 1)
+		s.waits(wait("bob", Exclusive), 1, 2)
+		if d := s.document(); d[fState] != docstore.Value(docstore.String(begun)) {
+			t.Fatalf("%v", d)
+		}
+		return s
+	}
+	t.Run("expired", func(t *testing.T) {
+		s := begin(t, 0)
+		s.pass(61 * time.Second)
+		s.granted(try("eve", Exclusive), 2, 2) // bob's place is over
+		if h := s.status().History; len(h) != 1 || h[0].Owner != "ann" || h[0].Ended != EndedExpired {
+			t.Fatalf("%+v", h)
+		}
+	})
+	t.Run("lock delay", func(t *testing.T) {
+		s := begin(t, 3600)
+		s.pass(61 * time.Second)
+		s.gets(try("eve", Exclusive), Delayed, 2)
+		s.pass(time.Hour)
+		s.granted(try("eve", Exclusive), 2, 2)
+	})
+	t.Run("by force", func(t *testing.T) {
+		s := begin(t, 0)
+		s.gets(ForceRelease{ID: subject, By: "root", Reason: "hangs", RequestID: "f1"}, OK, 2)
+		s.granted(wait("bob", Exclusive), 2, 2)
+		s.gets(give("ann", 1), LeaseLost, 1)
+	})
+	t.Run("leases before", func(t *testing.T) {
+		s := newStage(t)
+		s.granted(try("kim", Exclusive), 1, 1)
+		s.gets(give("kim", 1), OK, 1)
+		s.granted(try("ann", Exclusive), 2, 1)
+		s.waits(wait("bob", Exclusive), 1, 2)
+		if h := s.status().History; len(h) != 1 || h[0].Owner != "kim" {
+			t.Fatalf("%+v", h)
+		}
+		s.gets(give("ann", 2), OK, 2)
+		if h := s.status().History; len(h) != 2 || h[0].Owner != "ann" || h[1].Owner != "kim" {
+			t.Fatalf("%+v", h)
+		}
+	})
+	t.Run("given up", func(t *testing.T) {
+		s := begin(t, 0)
+		s.gets(GiveUp{Acquire: wait("bob", Exclusive)}, OK, 2)
+		s.plain(Active)
+		s.gets(extend("ann", 1, "n1"), OK, 1)
+		s.gets(give("ann", 1), OK, 1)
+	})
+	t.Run("replaced", func(t *testing.T) {
+		s, ann := newStage(t), try("ann", Exclusive)
+		ann.Replace = true
+		s.granted(ann, 1, 1)
+		s.waits(wait("bob", Exclusive), 1, 2)
+		eve := try("eve", Exclusive)
+		eve.Replace = true
+		s.gets(eve, Held, 1) // bob is before it
+		s.gets(give("ann", 1), OK, 2)
+		s.granted(wait("bob", Exclusive), 2, 2)
+	})
+	t.Run("tokens raised", func(t *testing.T) {
+		s := begin(t, 0)
+		if r, err := s.store.Write(t.Context(), Raise(subject, s.document(), token(200))); err != nil || !r.Applied {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if d := s.document(); d["h1"] != nil {
+			t.Fatalf("it has its lease twice: %v", d)
+		}
+		s.gets(give("ann", 1), LeaseLost, 1)
+		s.inLine("bob")
+		s.pass(61 * time.Second)
+		s.granted(try("eve", Exclusive), 201, 2)
+	})
+	t.Run("token raised, lease kept", func(t *testing.T) {
+		s := begin(t, 0)
+		if r, err := s.store.Write(t.Context(), subject.Raise(s.document(), token(100))); err != nil || !r.Applied {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		s.inLine("bob")
+		s.gets(give("ann", 1), OK, 2)
+		s.granted(wait("bob", Exclusive), 101, 2)
+	})
+	t.Run("damaged", func(t *testing.T) {
+		whole := begin(t, 0).document()
+		for f := range whole {
+			d := whole.Clone()
+			d[f] = docstore.Bool(true)
+			if _, err := subject.State(d); err == nil && f != fOwnerCut {
+				t.Errorf("%s is no text: it was read", f)
+			}
+		}
+		delete(whole, fExpiresAt)
+		if _, err := subject.State(whole); err == nil {
+			t.Error("without its end it was read")
+		}
+	})
 }

@@ -18,6 +18,7 @@ func TestAWriteIsKeptForAllThatLasts(t *testing.T) {
 		return c
 	}
 	fair := lock.Acquire{TTLSeconds: 5, Fair: true}
+	replacing := lock.Acquire{TTLSeconds: 5, Fair: true, Replace: true} // which does not join without a look
 	for name, c := range map[string]struct {
 		commands []lock.Acquire
 		want     time.Duration
@@ -30,7 +31,7 @@ func TestAWriteIsKeptForAllThatLasts(t *testing.T) {
 			[]lock.Acquire{first(lock.Acquire{TTLSeconds: 5, Mode: lock.Permits, Limit: 2, LockDelaySeconds: 7})},
 			12 * time.Second},
 		"rate": {[]lock.Acquire{first(lock.Acquire{Mode: lock.Rate, Limit: 2, WindowSeconds: 3600})}, time.Hour},
-		"line": {[]lock.Acquire{first(fair), place(fair)}, 20*time.Second + lock.PlaceTime},
+		"line": {[]lock.Acquire{first(fair), place(replacing)}, 20*time.Second + lock.PlaceTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := suite.NewClockAt(epoch)

@@ -321,7 +321,7 @@ func (c Acquire) again(s State, d decision, at rule.When) (w docstore.Write, ok 
 	p := d.after.line[i]
 	p.again, p.owner, p.leaseID, p.metadata = true, "", "", nil
 	cond := docstore.All{
-		docstore.Eq{Field: fState, Value: docstore.String(shared)}, counted(fLimit, v.limit), counted(fWindow, v.window),
+		inSharedForm, counted(fLimit, v.limit), counted(fWindow, v.window),
 		givenUps.Lacks(c.request()), comparesExpiry,
 	}
 	for _, f := range free {

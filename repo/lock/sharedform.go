@@ -584,8 +584,11 @@ func (v *sharedForm) bytes() int {
 // grant the token. The plain form keeps the revision until the next grant, so that the two are never the same again,
 // however often a lock changes its form.
 func (s State) asFound() docstore.All {
-	found := docstore.All{docstore.Eq{Field: fState, Value: docstore.String(s.Phase)}, counted(fToken, s.Token),
-		counted(fRevision, s.revision)}
+	state := docstore.Value(docstore.String(s.Phase))
+	if s.shared != nil {
+		state = s.found[fState]
+	}
+	found := docstore.All{docstore.Eq{Field: fState, Value: state}, counted(fToken, s.Token), counted(fRevision, s.revision)}
 	if s.Phase == Active {
 		found = append(found, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(s.ExpiresAt)},
 			same(renewals[0], s.Renewals[0]))

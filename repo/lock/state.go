@@ -142,6 +142,13 @@ func (id ID) State(d docstore.Doc) (State, error) {
 		s.shared.newcomers = s.newcomers
 		return s, r.Err()
 	}
+	inLine := s.Phase == begun
+	switch {
+	case inLine && s.ReleasedAt.IsZero():
+		s.Phase = Active
+	case inLine:
+		s.Phase = Released
+	}
 	if s.Phase == Active && s.ExpiresAt.IsZero() {
 		r.Fail(fExpiresAt, "a time")
 	}
@@ -151,5 +158,26 @@ func (id ID) State(d docstore.Doc) (State, error) {
 	if s.LockDelaySeconds < 0 || s.LockDelaySeconds > MaxLockDelaySeconds {
 		r.Fail(fDelay, "a number of seconds up to an hour")
 	}
+	if inLine {
+		s = s.withLine(&r)
+	}
 	return s, r.Err()
+}
+
+// leaseIsPlain reports whether the document has its lease as the plain form does.
+func (s State) leaseIsPlain() bool {
+	return s.shared == nil || s.found[fState] == docstore.Value(docstore.String(begun))
+}
+
+// withLine is the shared form of a lock in plain form in whose line are those who joined.
+func (s State) withLine(r *rule.Reader) State {
+	v := s.toShared()
+	v.past = nil
+	readJoined(r, v)
+	return State{
+		Token: s.Token, Phase: shared, Acquires: s.Acquires, Forces: s.Forces, GivenUp: s.GivenUp,
+		AcquireEnds: s.AcquireEnds, GivenUpEnds: s.GivenUpEnds, Forgotten: s.Forgotten, Releases: s.Releases,
+		Refused:  s.Refused,
+		revision: s.revision, shared: v, past: s.history(), newcomers: s.newcomers, found: s.found,
+	}
 }
