@@ -30,8 +30,8 @@ const MaxClusters = 1000
 
 // Survey counts what is in the store, for the gauges of the group Survey: a read of all pages of each namespace of
 // machine IDs, a list of all analyses, and a read of each cluster with a list of its members. It is for now and then,
-// by one process. An error leaves the numbers before as they are. What cannot be read is counted in damage, too, which may
-// be nil.
+// by one process. An error leaves the numbers before as they are. What cannot be read is counted in damage, too, which
+// may be nil.
 func (m *Metrics) Survey(ctx context.Context, store docstore.Store, ids *machineid.Service, damage *Damage) error {
 	if m == nil {
 		return nil

@@ -249,8 +249,8 @@ func checkNames(e Entry, env map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// otherwiseSpelt rejects a variable with the name of a setting in other letters than capitals, which nothing reads: beside
-// that setting, it would be its second value.
+// otherwiseSpelt rejects a variable with the name of a setting in other letters than capitals, which nothing reads:
+// beside that setting, it would be its second value.
 func otherwiseSpelt(env map[string]string, name, meant string) error {
 	_, known := Find(meant)
 	_, twice := env[meant]

@@ -161,7 +161,7 @@ func (id ID) Raise(found docstore.Doc, least int64) docstore.Write {
 	if s.leaseIsPlain() { // it gets the form that has the tokens of its leases
 		form := s.toShared().write(id, s, rule.When{}, 0)
 		maps.Copy(w.Set, form.Set)
-		w.Unset = append(form.Unset, slices.DeleteFunc(w.Unset, func(f string) bool { return slices.Contains(form.Unset, f) })...)
+		w.Unset = append(w.Unset, slices.DeleteFunc(form.Unset, func(f string) bool { return slices.Contains(w.Unset, f) })...)
 	}
 	for _, h := range s.shared.holders {
 		w.Set["h"+suffix(h.number)] = h.stored() // one that was the only one had the document's

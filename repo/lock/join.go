@@ -31,9 +31,9 @@ var inSharedForm docstore.Cond = docstore.Any{docstore.Eq{Field: fState, Value: 
 
 // join is the write by which an acquire takes the last place in a line, where that is all that a decision comes to: ok
 // is false if it is not. It applies as long as not too many wait, the lock has the same mode and does not know the
-// request, and no one has joined behind the place that it names. Where no one waits it begins the line, also of a lock in
-// plain form, whoever holds that by then. One whose response is held does so where no one holds it, too: it learns of
-// that, and is sent again.
+// request, and no one has joined behind the place that it names. Where no one waits it begins the line, also of a lock
+// in plain form, whoever holds that by then. One whose response is held does so where no one holds it, too: it learns
+// of that, and is sent again.
 func (c Acquire) join(s State, d decision, at rule.When) (w docstore.Write, ok bool) {
 	v := s.view()
 	most := cmp.Or(c.MaxWaiting, MaxWaiting)

@@ -52,7 +52,7 @@ func (l *Looked) add(s Status, at time.Time) {
 		l.Released++
 	case Expired:
 		l.Expired++
-	case None, shared:
+	case None, shared, begun:
 	}
 	if len(s.Waiting) > 0 {
 		l.Waited++

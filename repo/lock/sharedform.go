@@ -588,7 +588,8 @@ func (s State) asFound() docstore.All {
 	if s.shared != nil {
 		state = s.found[fState]
 	}
-	found := docstore.All{docstore.Eq{Field: fState, Value: state}, counted(fToken, s.Token), counted(fRevision, s.revision)}
+	found := docstore.All{docstore.Eq{Field: fState, Value: state}, counted(fToken, s.Token),
+		counted(fRevision, s.revision)}
 	if s.Phase == Active {
 		found = append(found, docstore.Eq{Field: fExpiresAt, Value: docstore.FormatTime(s.ExpiresAt)},
 			same(renewals[0], s.Renewals[0]))
