@@ -161,7 +161,8 @@ func (id ID) Raise(found docstore.Doc, least int64) docstore.Write {
 	if s.leaseIsPlain() { // it gets the form that has the tokens of its leases
 		form := s.toShared().write(id, s, rule.When{}, 0)
 		maps.Copy(w.Set, form.Set)
-		w.Unset = append(w.Unset, slices.DeleteFunc(form.Unset, func(f string) bool { return slices.Contains(w.Unset, f) })...)
+		other := slices.DeleteFunc(form.Unset, func(f string) bool { return slices.Contains(w.Unset, f) })
+		w.Unset = append(w.Unset, other...)
 	}
 	for _, h := range s.shared.holders {
 		w.Set["h"+suffix(h.number)] = h.stored() // one that was the only one had the document's
