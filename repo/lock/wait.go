@@ -102,8 +102,11 @@ func (l *Locks) acquireWithin(ctx context.Context, c Acquire, most time.Duration
 		return l.send(ctx, c, nil, begun)
 	}
 	over := make(chan struct{})
-	timer := time.AfterFunc(most, func() { close(over) })
-	defer timer.Stop()
+	if most > 0 {
+		defer time.AfterFunc(most, func() { close(over) }).Stop()
+	} else {
+		close(over)
+	}
 	w, x := l.waits.enter(c)
 	defer l.waits.leave(w, x)
 	o, err := l.first(ctx, w, x, begun, over)
