@@ -266,8 +266,8 @@ func asMap(v any) map[string]any {
 // locksAudit reports whether audit events must stay for their time: where a variable says so, and in production unless
 // one says no. What is locked cannot be unlocked, so that nothing else is.
 func (p *plan) locksAudit() bool {
-	asked := p.variables["audit_locked"]
-	return asked == true || asked == nil && strings.Contains(p.name, "examples/production/")
+	asked := p.variables["audit_locked"] // a text, where the command line has it
+	return fmt.Sprint(asked) == "true" || asked == nil && strings.Contains(p.name, "examples/production/")
 }
 
 // lockedBucket makes sure that no object of the audit's bucket can be removed before its time, and that each is then.
