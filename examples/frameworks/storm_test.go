@@ -67,7 +67,7 @@ func sells(framework, gate, ledger string) error {
 		return err
 	}
 	fmt.Println(l.Addr())
-	return http.Serve(l, all[framework](s, m)) //nolint:gosec // of a test
+	return http.Serve(l, all[framework](s, m))
 }
 
 // seller is a process that sells.
